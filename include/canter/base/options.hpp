@@ -6,8 +6,8 @@
 //     }
 // that lists its fields. Python keywords, config.toml, the command line and checkpoints all go
 // through it. A field is bool, an integer, a floating-point number, std::string, std::vector of
-// int, or an enum with `constexpr auto enum_names(Enum) -> std::array<std::string_view, N>` found by
-// ADL (enumerators 0..N-1).
+// int, or an enum with `constexpr auto enum_names(Enum) -> std::array<std::string_view, N>` found
+// by ADL (enumerators 0..N-1).
 
 #include <array>
 #include <cstdint>
@@ -54,13 +54,18 @@ double to_double(std::string_view name, const OptionValue& value);
 
 template <class Field>
 OptionValue get_field(const Field& field) {
-  if constexpr (std::is_same_v<Field, bool>) return field;
+  if constexpr (std::is_same_v<Field, bool>)
+    return field;
   else if constexpr (std::is_enum_v<Field>)
     return std::string(enum_names(Field{})[static_cast<std::size_t>(field)]);
-  else if constexpr (std::is_integral_v<Field>) return static_cast<std::int64_t>(field);
-  else if constexpr (std::is_floating_point_v<Field>) return static_cast<double>(field);
-  else if constexpr (std::is_same_v<Field, std::string>) return field;
-  else return std::vector<std::int64_t>(field.begin(), field.end());
+  else if constexpr (std::is_integral_v<Field>)
+    return static_cast<std::int64_t>(field);
+  else if constexpr (std::is_floating_point_v<Field>)
+    return static_cast<double>(field);
+  else if constexpr (std::is_same_v<Field, std::string>)
+    return field;
+  else
+    return std::vector<std::int64_t>(field.begin(), field.end());
 }
 
 template <class Field>
@@ -75,7 +80,10 @@ void set_field(std::string_view name, Field& field, const OptionValue& value) {
     const std::vector<std::string> all(names.begin(), names.end());
     if (!text) throw_option_type(name, value, "a name, for example \"" + all[0] + '"');
     for (std::size_t i = 0; i < names.size(); ++i)
-      if (*text == names[i]) { field = static_cast<Field>(i); return; }
+      if (*text == names[i]) {
+        field = static_cast<Field>(i);
+        return;
+      }
     throw_unknown(name, *text, all);
   } else if constexpr (std::is_integral_v<Field>) {
     using Limits = std::numeric_limits<Field>;

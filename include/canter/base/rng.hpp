@@ -60,9 +60,9 @@ class Rng {
  private:
   std::array<std::uint32_t, 4> counter_{};  // block, episode, id, stream
   std::array<std::uint32_t, 2> key_{};
-  std::array<std::uint32_t, 4> words_{};    // output of block counter_[0] - 1
+  std::array<std::uint32_t, 4> words_{};  // output of block counter_[0] - 1
   double spare_normal_ = 0;
-  std::uint8_t used_ = 4;                   // words of words_ that were handed out
+  std::uint8_t used_ = 4;  // words of words_ that were handed out
   bool has_spare_normal_ = false;
 };
 

@@ -26,11 +26,16 @@ std::string_view name_of(Dtype dtype) noexcept;
 template <class T>
 constexpr Dtype dtype_of() {
   using U = std::remove_cv_t<T>;
-  if constexpr (std::is_same_v<U, float>) return Dtype::f32;
-  else if constexpr (std::is_same_v<U, double>) return Dtype::f64;
-  else if constexpr (std::is_same_v<U, std::int32_t>) return Dtype::i32;
-  else if constexpr (std::is_same_v<U, std::int64_t>) return Dtype::i64;
-  else if constexpr (std::is_same_v<U, std::uint64_t>) return Dtype::u64;
+  if constexpr (std::is_same_v<U, float>)
+    return Dtype::f32;
+  else if constexpr (std::is_same_v<U, double>)
+    return Dtype::f64;
+  else if constexpr (std::is_same_v<U, std::int32_t>)
+    return Dtype::i32;
+  else if constexpr (std::is_same_v<U, std::int64_t>)
+    return Dtype::i64;
+  else if constexpr (std::is_same_v<U, std::uint64_t>)
+    return Dtype::u64;
   else {
     static_assert(std::is_same_v<U, std::uint8_t> || std::is_same_v<U, std::byte>);
     return Dtype::u8;
@@ -98,6 +103,7 @@ class StateDict {
 // A component that has state offers three functions:
 //   void save(StateDict&) const;            appends its arrays
 //   void validate(const StateDict&) const;  throws CheckpointError if load would; changes nothing
-//   void load(const StateDict&);            validates, then applies; on an exception nothing changed
+//   void load(const StateDict&);            validates, then applies; on an exception nothing
+//   changed
 
 }  // namespace canter

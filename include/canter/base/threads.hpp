@@ -18,12 +18,13 @@ class Threads {
   virtual int size() const noexcept = 0;
 
   /// Runs body(i) for i in [0, count), in any order on any of the threads; returns when all are
-  /// done. An exception of a body is rethrown after all others finished (the one with the lowest i).
-  /// Allocates nothing after the first calls.
+  /// done. An exception of a body is rethrown after all others finished (the one with the lowest
+  /// i). Allocates nothing after the first calls.
   template <class Body>
   void parallel_for(int count, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    run(count, [](void* b, int i) { (*static_cast<Plain*>(b))(i); },
+    run(
+        count, [](void* b, int i) { (*static_cast<Plain*>(b))(i); },
         const_cast<void*>(static_cast<const void*>(&body)));
   }
 
