@@ -6,18 +6,17 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
-
-#include "canter/base/error.hpp"
 
 namespace canter::detail {
 namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error) {
-  throw CheckpointError(std::string("cannot ") + what + " '" + path.string() +
-                        "': " + std::generic_category().message(error));
+  throw FileError(std::string("cannot ") + what + " '" + path.string() +
+                      "': " + std::generic_category().message(error),
+                  error);
 }
 
 // an open file that is closed on every road

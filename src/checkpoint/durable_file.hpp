@@ -9,7 +9,20 @@
 #include <string>
 #include <vector>
 
+#include "canter/base/error.hpp"
+
 namespace canter::detail {
+
+/// A system call failed: says nothing about whether a file's content is damaged.
+class FileError : public CheckpointError {
+ public:
+  FileError(const std::string& message, int code) : CheckpointError(message), code_(code) {}
+  /// The value of errno.
+  int code() const noexcept { return code_; }
+
+ private:
+  int code_;
+};
 
 /// Prefix of names that are not finished; whoever owns a folder may delete them at its start.
 inline constexpr const char* kTemporaryPrefix = ".tmp-";

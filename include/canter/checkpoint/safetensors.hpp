@@ -26,7 +26,8 @@ struct SafetensorsFile {
 /// "xxh3/<name>" to the metadata.
 std::vector<std::byte> to_safetensors(const StateDict& arrays, const Metadata& metadata);
 
-/// Parses and verifies bytes. @throws CheckpointError naming `name` and what is wrong; bounded memory.
+/// Parses and verifies bytes. @throws CheckpointError naming `name` and what is wrong; bounded
+/// memory.
 SafetensorsFile parse_safetensors(std::vector<std::byte> bytes, const std::string& name);
 
 /// Writes a file so that after a crash the old or the new one is there: temporary in the same
