@@ -61,6 +61,9 @@ concept Environment = std::movable<E> &&
 
 namespace detail {
 
+/// @throws InvalidArgument when a spec names metrics and the type has no `measure`.
+void check_metrics(const Spec& spec, bool measures, const std::string& type);
+
 /// Records the exception in flight as a fault of a row.
 void add_fault(Faults& faults, int row, const char* hook);
 
@@ -149,6 +152,9 @@ class EnvironmentShard final : public Shard {
 template <Environment E, class Factory>
 std::shared_ptr<EnvPool> make_pool(PoolOptions options, Factory factory) {
   const Spec spec = factory().spec();
+  detail::check_metrics(
+      spec, requires(const E& e, std::span<float> out) { e.measure(out); },
+      detail::type_name(typeid(E).name()));
   auto make_shard = [&](int, int count) -> std::unique_ptr<Shard> {
     std::vector<E> envs;
     envs.reserve(static_cast<std::size_t>(count));

@@ -143,6 +143,7 @@ class TaskListOf final : public TaskList {
 struct TaskType {
   std::string name;          ///< of the type
   bool writes_ctrl = false;  ///< has before_step
+  bool measures = false;     ///< has measure
   std::function<std::unique_ptr<TaskList>(int count)> make_list;
 };
 
@@ -161,6 +162,9 @@ std::shared_ptr<EnvPool> make_pool(const Model& model, PoolOptions options, Fact
   type.name = canter::detail::type_name(typeid(T).name());
   type.writes_ctrl = requires(T & t, Simulation & sim, std::span<const float> action) {
     t.before_step(sim, action);
+  };
+  type.measures = requires(const T& t, const Simulation& sim, std::span<float> out) {
+    t.measure(sim, out);
   };
   type.make_list = [&](int count) -> std::unique_ptr<detail::TaskList> {
     std::vector<T> tasks;
