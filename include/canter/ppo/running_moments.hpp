@@ -21,7 +21,7 @@ class RunningMoments {
   /// Population variance of entry i; 1 while count < 2.
   double variance(int i) const noexcept;
 
-  /// Adds float[num_rows, size], in row order.
+  /// Adds float[num_rows, size], in row order; rows with a number that is not finite are left out.
   void add(std::span<const float> rows) noexcept;
   /// Merges another set of moments of the same size; order of merges is the caller's business.
   void merge(const RunningMoments& other) noexcept;

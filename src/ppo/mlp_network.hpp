@@ -1,0 +1,84 @@
+#pragma once
+// A chain of fully connected layers over the kernels: packed weights, and forward and backward
+// passes over one block of rows in a workspace. Parameters stay in the policy's flat array.
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "kernels.hpp"
+
+namespace canter::detail {
+
+/// Zeroed floats that start on a cache line.
+class FloatBuffer {
+ public:
+  explicit FloatBuffer(std::size_t size = 0);
+  float* data() noexcept { return data_.get(); }
+  const float* data() const noexcept { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* p) const noexcept { ::operator delete[](p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<float[], Free> data_;
+};
+
+/// Outputs [first, first + rows) of a layer, and where their tensors are in the flat array.
+struct LayerPart {
+  int first = 0, rows = 0;
+  std::size_t weight = 0;  ///< float[rows, inputs]
+  std::size_t bias = 0;    ///< float[rows]
+};
+
+/// Layers one after the other; hidden ones are followed by the nonlinearity, the last is linear.
+class MlpNetwork {
+ public:
+  MlpNetwork(int inputs, int nonlinearity);
+
+  /// Appends a layer; it is hidden if another one follows.
+  void add_layer(std::vector<LayerPart> parts);
+  /// Call once after the last layer.
+  void finish();
+
+  int inputs() const noexcept { return inputs_; }
+  int outputs() const noexcept { return layers_.back().outputs; }
+  int num_layers() const noexcept { return static_cast<int>(layers_.size()); }
+  int input_stride() const noexcept { return kernels::stride_of(inputs_); }
+  int output_stride() const noexcept { return kernels::stride_of(outputs()); }
+
+  /// Copies the weights into the panels that the kernels read.
+  void pack(const float* parameters) noexcept;
+
+  /// Floats of memory that one block needs; its start is the input float[rows, input_stride()].
+  std::size_t workspace_size() const noexcept { return workspace_size_; }
+  /// Runs the input of the workspace through all layers. @returns float[rows, output_stride()].
+  const float* forward(float* workspace, int rows) const noexcept;
+
+  /// Where backward expects d(loss)/d(output), float[rows, output_stride()], padding zero.
+  float* output_gradient(float* workspace) const noexcept;
+  /// Floats of a gradient slab.
+  std::size_t slab_size() const noexcept { return slab_size_; }
+  /// After forward and with output_gradient filled: writes (or adds) the gradient of the block.
+  void backward(float* workspace, int rows, bool accumulate, float* slab) const noexcept;
+  /// Adds the slabs' gradient of one layer to the flat gradients, in the order of the slabs.
+  void add_gradient(int layer, const float* slabs, int num_slabs, std::size_t slab_stride,
+                    float* gradients) const noexcept;
+
+ private:
+  struct Layer {
+    int inputs, outputs;
+    std::vector<LayerPart> parts;
+    std::size_t forward_panels = 0, backward_panels = 0, bias = 0;  // in packed_
+    std::size_t slab_weight = 0, slab_bias = 0;                     // in a slab
+    std::size_t output = 0, output_gradient = 0;                    // in a workspace
+  };
+
+  int inputs_, nonlinearity_;
+  std::vector<Layer> layers_;
+  std::size_t workspace_size_ = 0, slab_size_ = 0;
+  FloatBuffer packed_;
+};
+
+}  // namespace canter::detail
