@@ -62,6 +62,19 @@ AdvantageInput Rollout::advantage_input() const noexcept {
           .final_values = final_values};
 }
 
+SampleView Rollout::samples() const noexcept {
+  // without the last row of observations and values
+  const auto num_samples = rewards.size();
+  return {
+      .observations =
+          std::span(observations).first(num_samples * static_cast<std::size_t>(observation_size_)),
+      .actions = actions,
+      .log_probs = log_probs,
+      .values = std::span(values).first(num_samples),
+      .advantages = advantages,
+      .returns = returns};
+}
+
 void Rollout::evaluate_final_observations(int t, Policy& policy) {
   if (!keeps_final_observations_ || t == 0) {
     gathered_.clear();

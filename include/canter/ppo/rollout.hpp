@@ -53,6 +53,8 @@ class Rollout {
   void evaluate_again(Policy& policy);
   /// Views of the arrays for compute_advantages, with the rewards as the pool gave them.
   AdvantageInput advantage_input() const noexcept;
+  /// Views of the samples, flattened to [num_samples, ...], for Policy::backward.
+  SampleView samples() const noexcept;
 
   std::vector<float> observations;  ///< raw float[horizon + 1, num_envs, observation_size]
   std::vector<float> actions;       ///< raw sample float[horizon, num_envs, action_size]

@@ -1,0 +1,53 @@
+#include "ppo/kernels_adam.hpp"
+
+#include <math.h>
+
+namespace canter::kernels {
+namespace {
+
+// below this a moment changes no parameter (the denominator is epsilon at least), but as it decays
+// it would become a denormal number, and those are a hundred times slower
+constexpr float kNegligible = 1e-35f;
+
+}  // namespace
+
+void adam_step(float* __restrict parameters, float* __restrict gradients,
+               float* __restrict first_moments, float* __restrict second_moments, std::size_t n,
+               const AdamStep& step) noexcept {
+  const float scale = step.gradient_scale, step_size = step.step_size;
+  const float beta1 = step.beta1, beta2 = step.beta2, epsilon = step.epsilon;
+  const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, inverse_bias2 = step.inverse_bias2;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = gradients[i] * scale;
+    const float m = beta1 * first_moments[i] + rest1 * g;
+    const float v = beta2 * second_moments[i] + rest2 * g * g;
+    gradients[i] = 0.0f;
+    first_moments[i] = fabsf(m) < kNegligible ? 0.0f : m;
+    second_moments[i] = v < kNegligible ? 0.0f : v;
+    parameters[i] -= step_size * m / (sqrtf(v) * inverse_bias2 + epsilon);
+  }
+}
+
+double sum_of_squares(const float* x, std::size_t n) noexcept {
+  constexpr std::size_t kLanes = 16;
+  double lanes[kLanes] = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (std::size_t k = 0; k < kLanes; ++k) {
+      const double value = static_cast<double>(x[i + k]);
+      lanes[k] += value * value;
+    }
+  double sum = 0;
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  for (std::size_t k = 0; k < kLanes; ++k) sum += lanes[k];
+  return sum;
+}
+
+bool all_usable(const float* x, std::size_t n) noexcept {
+  // a comparison with NaN is false
+  unsigned num_bad = 0;
+  for (std::size_t i = 0; i < n; ++i) num_bad += !(fabsf(x[i]) <= kLargestUsable);
+  return num_bad == 0;
+}
+
+}  // namespace canter::kernels
