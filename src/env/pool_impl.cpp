@@ -150,7 +150,7 @@ void EnvPool::Impl::step_all(std::span<const float> actions, const StepView& out
   check_actions(actions);
   check_view(out);
   check_sound();
-  require(num_started == options.num_envs, "step: reset the pool first");
+  if (num_started < options.num_envs) throw InvalidArgument("step: reset the pool first");
   // a shard that throws leaves rows half done
   faulted = true;
   threads->parallel_for(static_cast<int>(slices.size()), [&](int k) {

@@ -147,6 +147,8 @@ inline std::vector<float> random_actions(const EnvPool& pool, int t) {
 /// Steps [first, last) of a pool, recorded.
 inline Record run(EnvPool& pool, StepBuffers& step, int first, int last) {
   Record record;
+  // rows that are written only when an episode ends start equal
+  step = StepBuffers(pool.num_envs(), pool.spec());
   for (int t = first; t < last; ++t) {
     pool.step(random_actions(pool, t), step.view());
     record.add(step);
@@ -172,6 +174,80 @@ template <class T>
 std::vector<T> row(const std::vector<T>& array, int i, int width) {
   const auto first = array.begin() + i * width;
   return std::vector<T>(first, first + width);
+}
+
+/// twelve boxes high up; a large action drops them onto the floor, more contacts than fit the
+/// memory
+inline std::string boxes_xml(const std::string& memory) {
+  std::string xml =
+      "<mujoco><size memory=\"" + memory + "\"/><worldbody><geom type=\"plane\" size=\"5 5 .1\"/>";
+  for (int k = 0; k < 12; ++k)
+    xml += "<body pos=\"" + std::to_string(k) +
+           " 0 100\"><freejoint/><geom type=\"box\" size=\".1 .1 .1\"/></body>";
+  return xml + R"(<body><joint name="j" type="slide"/>
+    <geom size=".01" contype="0" conaffinity="0"/></body></worldbody>
+    <actuator><motor joint="j"/></actuator></mujoco>)";
+}
+
+class Boxes {
+ public:
+  Spec spec(const mjModel&) const {
+    return {
+        .observation_size = 3, .action = Box{.size = 1}, .frame_skip = 5, .max_episode_steps = 6};
+  }
+  void reset(mujoco::Simulation& sim) { sim.qpos()[2] += sim.rng().uniform(); }
+  void before_step(mujoco::Simulation& sim, std::span<const float> action) {
+    if (action[0] > 5)
+      for (std::size_t k = 0; k < 12; ++k) sim.qpos()[7 * k + 2] = 0.05;
+    sim.ctrl()[0] = static_cast<double>(action[0]);
+  }
+  Outcome after_step(const mujoco::Simulation&, std::span<const float>) { return {.reward = 1}; }
+  void observe(const mujoco::Simulation& sim, std::span<float> out) const {
+    sim.copy_to(out, sim.qpos().subspan(2, 1), sim.qvel().subspan(2, 1), sim.qpos().last(1));
+  }
+};
+
+/// force grows by the action in every substep, so that the action chooses when it is too much;
+/// started from a velocity, the position leaves MuJoCo's range
+inline const char* const kRampXml = R"(<mujoco><option timestep="0.001" gravity="0 0 0"/><worldbody>
+  <body><joint name="j" type="slide"/><geom type="box" size=".05 .05 .05" mass="1" contype="0"
+  conaffinity="0"/></body></worldbody>
+  <actuator><general joint="j" dyntype="integrator" gear="1e12"/></actuator></mujoco>)";
+
+class Ramp {
+ public:
+  Spec spec(const mjModel&) const {
+    return {.observation_size = 2, .action = Box{.size = 1}, .frame_skip = 5};
+  }
+  void reset(mujoco::Simulation& sim) { sim.qpos()[0] = sim.rng().uniform(); }
+  Outcome after_step(const mujoco::Simulation& sim, std::span<const float>) {
+    return {.reward = static_cast<float>(sim.qpos()[0])};
+  }
+  void observe(const mujoco::Simulation& sim, std::span<float> out) const {
+    sim.copy_to(out, sim.qpos(), sim.qvel());
+  }
+};
+
+/// rows of all environments but one
+inline Record others(StepBuffers& step, int except, int observation_size) {
+  Record record;
+  const int n = static_cast<int>(step.rewards.size());
+  for (int i = 0; i < n; ++i) {
+    if (i == except) continue;
+    record.append(row(step.observations, i, observation_size));
+    record.append(row(step.rewards, i, 1));
+    record.append(row(step.terminated, i, 1));
+    record.append(row(step.truncated, i, 1));
+    record.append(row(step.diverged, i, 1));
+    record.append(row(step.metrics, i, static_cast<int>(step.metrics.size()) / n));
+  }
+  return record;
+}
+
+inline std::vector<float> actions_with(int n, int bad, float value) {
+  std::vector<float> actions;
+  for (int i = 0; i < n; ++i) actions.push_back(i == bad ? value : 0.1f * static_cast<float>(i));
+  return actions;
 }
 
 }  // namespace canter::testing
