@@ -1,5 +1,6 @@
 #pragma once
-// All of canter::core. Programs that only act include canter/policy_file.hpp and link canter::policy.
+// All of canter::core. Programs that only act include canter/policy_file.hpp and link
+// canter::policy.
 
 #include "canter/base/error.hpp"
 #include "canter/base/options.hpp"
@@ -10,6 +11,7 @@
 #include "canter/checkpoint/safetensors.hpp"
 #include "canter/checkpoint/store.hpp"
 #include "canter/env/environment.hpp"
+#include "canter/env/mujoco/action_box.hpp"
 #include "canter/env/mujoco/model.hpp"
 #include "canter/env/mujoco/simulation.hpp"
 #include "canter/env/mujoco/task.hpp"
@@ -27,5 +29,4 @@
 #include "canter/ppo/running_moments.hpp"
 #include "canter/run.hpp"
 #include "canter/sync/communicator.hpp"
-#include "canter/run.hpp"
 #include "canter/trainer.hpp"
