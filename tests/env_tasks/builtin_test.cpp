@@ -131,6 +131,17 @@ TEST_CASE("specs are the definitions'") {
   }
 }
 
+TEST_CASE("a model that a task cannot be read from is refused") {
+  if (!has_models("Ant-v5")) return;
+  const std::string assets = std::getenv("CANTER_ASSET_PATH");
+  for (const char* name : {"Hopper-v5", "Walker2d-v5", "Ant-v5"}) {
+    CAPTURE(std::string(name));
+    CHECK_THROWS_AS(canter::make_pool(name, {.model_path = assets + "/inverted_pendulum.xml"}),
+                    canter::ModelError);
+    CHECK_THROWS_AS(canter::make_pool(name, {.model_path = "/nowhere.xml"}), canter::ModelError);
+  }
+}
+
 TEST_CASE("first states fill the ranges of the definitions and no more") {
   constexpr int num_envs = 512;
   const auto extremes = [](const char* name, int column) {

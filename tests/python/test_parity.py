@@ -49,23 +49,24 @@ class Pair:
         ours = self.pool.reset_to(i, data.qpos, data.qvel)
         assert_same_bits(ours, observation, f"first observation of environment {i}")
 
-    def compare_step(self, i: int, step, action: np.ndarray) -> bool:
-        """Steps Gymnasium's environment i and compares with row i; True when an episode ended."""
-        observation, reward, terminated, truncated, info = self.envs[i].step(action)
-        ended = terminated or truncated
-        assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
-        assert not step.diverged[i]
-        last = step.final_observations if ended else step.observations
-        assert_same_bits(last[i], observation, f"observation of environment {i}")
-        assert abs(float(step.rewards[i]) - reward) <= 1e-6
-        assert_same_bits(step.rewards[i], reward, "reward")
-        for name, ours in zip(self.pool.spec.metrics, step.metrics[i], strict=True):
-            assert_same_bits(ours, info[name], name)
-        if not ended:
-            data, state = self.envs[i].unwrapped.data, self.pool.state(i)
-            assert np.array_equal(state.qpos, data.qpos)
-            assert np.array_equal(state.qvel, data.qvel)
-        return ended
+
+def compare_row(pool, step, i: int, env: gymnasium.Env, action: np.ndarray) -> bool:
+    """Steps Gymnasium's environment and compares with row i; True when the episode ended."""
+    observation, reward, terminated, truncated, info = env.step(action)
+    ended = terminated or truncated
+    assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
+    assert not step.diverged[i]
+    last = step.final_observations if ended else step.observations
+    assert_same_bits(last[i], observation, f"observation of environment {i}")
+    assert abs(float(step.rewards[i]) - reward) <= 1e-6 * max(1, abs(reward))
+    assert_same_bits(step.rewards[i], reward, "reward")
+    for name, ours in zip(pool.spec.metrics, step.metrics[i], strict=True):
+        assert_same_bits(ours, info[name], name)
+    if not ended:
+        data, state = env.unwrapped.data, pool.state(i)
+        assert np.array_equal(state.qpos, data.qpos)
+        assert np.array_equal(state.qvel, data.qvel)
+    return ended
 
 
 @pytest.mark.parametrize("name", MUJOCO_TASKS)
@@ -81,9 +82,54 @@ def test_mujoco_task_equals_gymnasium(name: str) -> None:
         actions = (1.1 * rng.uniform(space.low, space.high, shape)).astype(np.float32)
         step = pair.pool.step(actions)
         for i in range(NUM_ENVS):
-            if pair.compare_step(i, step, actions[i]):
+            if compare_row(pair.pool, step, i, pair.envs[i], actions[i]):
                 pair.start(i)
     assert pair.num_episodes >= 4 * NUM_ENVS
+
+
+# task, numbers of (qpos, qvel) that put the robot clear of other limits, index and value that one
+# step later are at a bound of the healthy range
+BOUNDS = [
+    ("InvertedPendulum-v5", {}, 1, 0.2),
+    ("InvertedPendulum-v5", {}, 1, -0.2),
+    ("Hopper-v5", {}, 1, 0.7),
+    ("Hopper-v5", {1: 2.0}, 2, 0.2),
+    ("Hopper-v5", {1: 2.0}, 2, -0.2),
+    ("Hopper-v5", {1: 2.0}, 6, 100.0),
+    ("Hopper-v5", {1: 2.0}, 6, -100.0),
+    ("Walker2d-v5", {}, 1, 0.8),
+    ("Walker2d-v5", {}, 1, 2.0),
+    ("Walker2d-v5", {1: 1.6}, 2, 1.0),
+    ("Walker2d-v5", {1: 1.6}, 2, -1.0),
+    # on its back and thrown down, since the floor lifts it above 0.2 at once otherwise
+    ("Ant-v5", {3: 0.0, 4: 1.0, 17: -10.0}, 2, 0.16),
+    ("Ant-v5", {}, 2, 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "base", "index", "bound"), BOUNDS)
+def test_healthy_bounds_equal_gymnasium(name: str, base: dict, index: int, bound: float) -> None:
+    """States around a bound, closer than random actions come to it: the flags turn at one place."""
+    values = bound + 0.04 * np.linspace(-1, 1, 161)
+    env = _make(name)
+    pool = canter.make_pool(name, num_envs=len(values), num_threads=1)
+    pool.reset()
+    actions = np.zeros((len(values), pool.spec.action_size), np.float32)
+    model, starts = env.unwrapped.model, []
+    for i, value in enumerate(values):
+        state = np.concatenate([model.qpos0, np.zeros(model.nv)])
+        for position, number in base.items():
+            state[position] = number
+        state[index] = value
+        starts.append((state[: model.nq], state[model.nq :]))
+        pool.reset_to(i, *starts[i])
+    step = pool.step(actions)
+    flags = []
+    for i, start in enumerate(starts):
+        env.reset(seed=0)
+        env.unwrapped.set_state(*start)
+        flags.append(compare_row(pool, step, i, env, actions[i]))
+    assert np.count_nonzero(np.diff(flags)) == 1
 
 
 # fields of our state in the order of Gymnasium's; each is what `env/task/<field>` holds
