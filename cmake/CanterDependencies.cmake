@@ -119,10 +119,14 @@ if(root)
 else()
   find_library(TBB_LIBRARY NAMES tbb libtbb.so.12 NO_SYSTEM_ENVIRONMENT_PATH NO_CACHE)
   if(NOT TBB_LIBRARY AND Python_EXECUTABLE)
-    # the `tbb` package puts its library into the environment's lib folder
-    execute_process(COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print(sysconfig.get_path('data'))"
-                    OUTPUT_VARIABLE prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
-    find_library(TBB_LIBRARY NAMES tbb libtbb.so.12 PATHS "${prefix}" PATH_SUFFIXES lib NO_DEFAULT_PATH NO_CACHE)
+    # the `tbb` package puts its library into the environment's lib folder; its record knows where that is
+    execute_process(
+      COMMAND "${Python_EXECUTABLE}" -c
+              "from importlib.metadata import files; print(next(f.locate().resolve() for f in files('tbb') if f.name == 'libtbb.so.12'))"
+      WORKING_DIRECTORY / OUTPUT_VARIABLE library OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(EXISTS "${library}")
+      set(TBB_LIBRARY "${library}")
+    endif()
   endif()
 endif()
 if(NOT TBB_LIBRARY)
