@@ -32,8 +32,10 @@ void visit(SpecText& o, Visitor&& v) {
 
 template <class Options>
 void write_options(Metadata& metadata, const std::string& prefix, const Options& options) {
-  for (const auto& [name, value] : option_values(options))
-    metadata[prefix + name] = to_string(value);
+  for (const auto& [name, value] : option_values(options)) {
+    const std::string* text = std::get_if<std::string>(&value);
+    metadata[prefix + name] = text ? *text : to_string(value);
+  }
 }
 
 template <class Options>

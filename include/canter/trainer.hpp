@@ -1,18 +1,22 @@
 #pragma once
 // Trainer: walks the circle once per iterate(): rollout, advantages, update, normalisers, report;
 // saves and resumes. Composes pool, policy, learner, communicator and checkpoints; owns no mathematics.
+//
+//   canter::Trainer trainer(pool, policy, canter::Communicator::single(), {.directory = "runs/ant"});
+//   trainer.resume();                                  // newest valid checkpoint, or none
+//   while (trainer.env_steps() < 1'000'000) std::cout << trainer.iterate() << '\n';
+//   trainer.save();
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <iosfwd>
 #include <memory>
 #include <string>
 
 #include "canter/checkpoint/store.hpp"
 #include "canter/env/pool.hpp"
 #include "canter/ppo/ppo.hpp"
+#include "canter/report.hpp"
 #include "canter/sync/communicator.hpp"
 
 namespace canter {
@@ -27,55 +31,68 @@ struct TrainerOptions {
   CheckpointOptions checkpoint{};
 };
 
-/// What one iteration did; keys and order are those of metrics.jsonl.
-struct Report {
-  std::int64_t iteration = 0, env_steps = 0, episodes = 0;
-  double episode_return_mean = 0, episode_return_std = 0, episode_length_mean = 0;  ///< last 100 episodes; NaN before the first
-  double steps_per_second = 0;
-  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
-  double explained_variance = 0, gradient_norm = 0, learning_rate = 0;
-  double std = 0;                    ///< mean standard deviation of the action distribution; 0 if discrete
-  std::int64_t diverged = 0, skipped_updates = 0;   ///< totals of the run
-  double time_physics = 0, time_inference = 0, time_update = 0, time_other = 0;  ///< [s] of this iteration
-  double seconds = 0;                ///< of the whole run, over all its processes
-};
+template <class Visitor>
+void visit(TrainerOptions& o, Visitor&& v) {
+  visit(o.ppo, v);
+  v("total_steps", o.total_steps);
+  v("seed", o.seed);
+  v("directory", o.directory);
+  v("save_interval_seconds", o.save_interval_seconds);
+  visit(o.checkpoint, v);
+}
 
-/// One line for people.
-std::ostream& operator<<(std::ostream& out, const Report& report);
-/// One JSON object with the keys of DESIGN section 8.
-std::string to_json(const Report& report);
-
-/// Trains one policy on one pool. One thread at a time, except request_stop().
+/// Trains one policy on one pool. One thread at a time, except request_stop(). On many ranks every
+/// rank calls the same functions in the same order, and rank 0 alone writes files.
+///
+/// The run directory holds config.toml, metrics.jsonl, policy.safetensors and checkpoints/; a run
+/// that was saved continues bit for bit in any later process of the same build.
 class Trainer {
  public:
-  /// Takes the pool for itself: until the trainer is gone, others' step() and reset() throw.
-  /// @throws InvalidArgument when spec and policy differ, or the pool refuses to be saved.
+  /// Takes the pool for itself and resets it to its first episodes: until the trainer is gone,
+  /// others' step() and reset() throw. The policy runs on the pool's threads from now on, and on
+  /// many ranks starts as that of rank 0. `preset`: a name to note in config.toml.
+  /// @throws InvalidArgument when pool and policy do not fit each other, an option is out of range,
+  /// or the pool refuses to be saved; Error when the pool is held by another trainer.
   Trainer(std::shared_ptr<EnvPool> pool, std::shared_ptr<Policy> policy,
-          std::shared_ptr<Communicator> communicator, TrainerOptions options);
+          std::shared_ptr<Communicator> communicator, TrainerOptions options,
+          std::string preset = {});
+  /// Waits for a save in flight.
   ~Trainer();
 
-  /// One rollout, update and report; saves when the interval is over.
+  /// One rollout, update and report; starts a save in the background when the interval is over. A
+  /// save that fails costs that save: Report::warning says why, training goes on.
   /// After an exception it refuses until resume(); the last saved boundary is untouched.
+  /// @throws Error when the directory holds a run that was not resumed.
   Report iterate();
   /// iterate() until env_steps() >= total_steps, a stop is requested, max_seconds are over (<= 0: no
-  /// limit) or the callback returns false; then saves. @returns true when total_steps are reached.
+  /// limit) or the callback returns false; then saves (with a directory). An exception of the
+  /// callback is passed on after saving. A stop, once requested, holds until clear_stop().
+  /// @returns true when total_steps are reached.
   bool train(const std::function<bool(const Report&)>& callback = {}, double max_seconds = 0);
 
-  /// Commits a checkpoint of the last iteration boundary and waits until it is durable.
+  /// Commits a checkpoint of the last iteration boundary, writes policy.safetensors, and waits until
+  /// both are durable. @throws InvalidArgument without a directory; CheckpointError.
   void save();
   /// Loads the newest valid checkpoint of the directory. @returns false when there is none.
-  /// @throws CheckpointError when all are damaged or one does not fit; nothing changed then.
+  /// total_steps, threads, directory, model path and how often to save may differ from the saved
+  /// run's; the schedules then follow the new total_steps.
+  /// @throws InvalidArgument naming another option that differs; CheckpointError when all are damaged
+  /// or one does not fit. Nothing changed then.
   bool resume();
 
   /// Ends train() at the next iteration boundary. Safe from any thread and from signal handlers.
   void request_stop() noexcept;
+  void clear_stop() noexcept;
   bool stop_requested() const noexcept;
 
-  std::int64_t env_steps() const noexcept;
+  std::int64_t env_steps() const noexcept;   ///< of the run, all ranks
   std::int64_t iteration() const noexcept;
   const TrainerOptions& options() const noexcept;
   EnvPool& pool() noexcept;
   Policy& policy() noexcept;
+  Communicator& communicator() noexcept;
+  /// Its checkpoints, for their times and sizes; null without a directory and on ranks other than 0.
+  const CheckpointStore* checkpoints() const noexcept;
   /// XXH3-128 of the whole state without times, as hexadecimal text: equal runs have equal digests.
   std::string digest() const;
   /// Bytes of the state that a checkpoint holds.

@@ -77,9 +77,7 @@ void SafetensorsImage::fill(const StateDict& arrays, const Metadata& metadata) {
                 {static_cast<std::int64_t>(gap)}, gap);
     add_entry(array.name, array.dtype, array.shape, array.bytes.size());
   }
-  data_start_ = round_up(kLengthSize + header(false).size(), kPageSize);
-  size_ = data_start_ + (entries_.empty() ? 0 : entries_.back().end);
-  if (memory_.size() < size_) memory_.resize(size_);
+  reserve_header();
   std::size_t i = 0;
   for (const Entry& entry : entries_) {
     std::byte* to = memory_.data() + data_start_ + entry.begin;
@@ -91,7 +89,18 @@ void SafetensorsImage::fill(const StateDict& arrays, const Metadata& metadata) {
   }
 }
 
-std::string SafetensorsImage::header(bool with_checksums) const {
+// an estimate from above of what JSON will need, made without building it: filling has to be quick
+void SafetensorsImage::reserve_header() {
+  std::size_t estimate = kLengthSize + 256;
+  for (const auto& [key, value] : metadata_) estimate += key.size() + value.size() + 16;
+  for (const Entry& e : entries_)
+    estimate += 2 * e.name.size() + kChecksumSize + 128 + 20 * e.shape.size();
+  data_start_ = round_up(estimate, kPageSize);
+  size_ = data_start_ + (entries_.empty() ? 0 : entries_.back().end);
+  if (memory_.size() < size_) memory_.resize(size_);
+}
+
+std::string SafetensorsImage::header() const {
   const std::string zeros(kChecksumSize, '0');
   Json metadata;
   metadata["xxh3"] = zeros;
@@ -100,8 +109,7 @@ std::string SafetensorsImage::header(bool with_checksums) const {
   for (const auto& [key, value] : metadata_) metadata[key] = value;
   for (const Entry& e : entries_) {
     const auto data = std::span(memory_);
-    metadata["xxh3/" + e.name] =
-        with_checksums ? checksum(data.subspan(data_start_ + e.begin, e.end - e.begin)) : zeros;
+    metadata["xxh3/" + e.name] = checksum(data.subspan(data_start_ + e.begin, e.end - e.begin));
   }
   Json json;
   json["__metadata__"] = std::move(metadata);
@@ -117,7 +125,16 @@ std::string SafetensorsImage::header(bool with_checksums) const {
 }
 
 void SafetensorsImage::seal() {
-  const std::string text = header(true);
+  const std::string text = header();
+  // text full of characters that JSON writes as six: the estimate was short, the data move
+  if (const std::size_t start = round_up(kLengthSize + text.size(), kPageSize);
+      start > data_start_) {
+    const std::size_t size = size_ - data_start_;
+    memory_.resize(start + size);
+    std::memmove(memory_.data() + start, memory_.data() + data_start_, size);
+    data_start_ = start;
+    size_ = start + size;
+  }
   const std::uint64_t header_size = data_start_ - kLengthSize;
   for (std::size_t i = 0; i < kLengthSize; ++i)
     memory_[i] = static_cast<std::byte>((header_size >> (8 * i)) & 0xff);

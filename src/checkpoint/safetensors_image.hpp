@@ -19,9 +19,10 @@ constexpr std::size_t kAlignment = 64;
 class SafetensorsImage {
  public:
   /// Lays the file out and copies the arrays.
-  /// @throws InvalidArgument for a reserved array or metadata name, or text that is not UTF-8.
+  /// @throws InvalidArgument for a reserved array or metadata name.
   void fill(const StateDict& arrays, const Metadata& metadata);
   /// Computes the checksums and completes the header. Once per fill().
+  /// @throws InvalidArgument for text that is not UTF-8.
   void seal();
   /// The file, once sealed.
   std::span<const std::byte> bytes() const noexcept { return std::span(memory_).first(size_); }
@@ -36,7 +37,8 @@ class SafetensorsImage {
     std::size_t begin, end;  // in the data section
   };
   void add_entry(std::string name, Dtype dtype, std::vector<std::int64_t> shape, std::size_t size);
-  std::string header(bool with_checksums) const;
+  void reserve_header();
+  std::string header() const;
 
   std::vector<Entry> entries_;
   Metadata metadata_;

@@ -77,6 +77,13 @@ TEST_CASE("an empty dictionary is a file too") {
   CHECK(parse_safetensors(to_safetensors({}, {}), "x").arrays.arrays().empty());
 }
 
+TEST_CASE("metadata that JSON writes six times as long") {
+  const std::string text(10000, '\x01');
+  const SafetensorsFile file = parse_safetensors(to_safetensors(sample_state(), {{"k", text}}), "x");
+  CHECK(file.metadata.at("k") == text);
+  CHECK(file.arrays.get<double>("env/qpos", {3, 1})[1] == -1e300);
+}
+
 TEST_CASE("every single flipped bit is refused") {
   const std::vector<std::byte> good = to_safetensors(sample_state(), {{"kind", "mlp"}});
   REQUIRE(complaint(good).empty());

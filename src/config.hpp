@@ -1,0 +1,24 @@
+#pragma once
+// config.toml: a run's options as text, and where two runs differ.
+
+#include <string>
+#include <vector>
+
+#include "canter/run.hpp"
+
+namespace canter::detail {
+
+/// Every option, in sections [pool], [policy], [ppo], [trainer] and [checkpoint].
+std::string to_toml(const RunOptions& run);
+
+/// Reads text; `name` stands in errors. @throws InvalidArgument with name and line.
+RunOptions parse_toml(const std::string& text, const std::string& name);
+
+/// "learning_rate is 0.001, but 0.0003 in the saved run" for every option that decides what a run
+/// computes. Not compared: total_steps, threads, shards, places of files, when to save, the preset.
+std::vector<std::string> differences(const RunOptions& run, const RunOptions& saved);
+
+/// True for the options that differences() leaves out.
+bool may_differ(std::string_view name);
+
+}  // namespace canter::detail
