@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "canter/ppo/mlp_policy.hpp"
+#include "kernels.hpp"
 
 namespace canter::detail {
 namespace {
@@ -16,20 +17,17 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Gaussian::Gaussian(int size)
     : size_(static_cast<std::size_t>(size)),
-      log_std_(size_),
       std_(size_),
-      inverse_std_(size_),
-      pass_up_(size_),
-      pass_down_(size_) {}
+      inverse_std_(static_cast<std::size_t>(kernels::padded(size))),
+      is_low_(size_),
+      is_high_(size_) {}
 
 void Gaussian::set_log_std(const float* log_std) noexcept {
   log_scale_ = entropy_ = 0;
   for (std::size_t i = 0; i < size_; ++i) {
     const float clamped = std::clamp(log_std[i], kMinLogStd, kMaxLogStd);
-    // descent moves against the gradient: a positive one lowers log_std
-    pass_up_[i] = log_std[i] < kMinLogStd ? 0.0f : 1.0f;
-    pass_down_[i] = log_std[i] > kMaxLogStd ? 0.0f : 1.0f;
-    log_std_[i] = clamped;
+    is_low_[i] = log_std[i] < kMinLogStd;
+    is_high_[i] = log_std[i] > kMaxLogStd;
     std_[i] = std::exp(clamped);
     inverse_std_[i] = 1.0f / std_[i];
     log_scale_ += clamped + kHalfLogTwoPi;
@@ -46,23 +44,27 @@ void Gaussian::sample(const float* mean, Rng& rng, float* action) const noexcept
     action[i] = mean[i] + std_[i] * static_cast<float>(rng.normal());
 }
 
-float Gaussian::log_prob(const float* mean, const float* action, float* scratch) const noexcept {
-  float squares = 0;
-  for (std::size_t i = 0; i < size_; ++i) {
-    const float z = (action[i] - mean[i]) * inverse_std_[i];
-    scratch[i] = z;
-    squares += z * z;
-  }
-  return -0.5f * squares - log_scale_;
+void Gaussian::log_probs(const float* mean, int stride, const float* actions,
+                         const std::int32_t* indices, int first, int rows, float* z,
+                         float* log_probs) const noexcept {
+  kernels::in_use().gaussian_log_prob(mean, stride, actions, indices, first, rows,
+                                      static_cast<int>(size_), inverse_std_.data(), log_scale_, z,
+                                      log_probs);
 }
 
-void Gaussian::gradient(float by_log_prob, float by_entropy, float* scratch,
-                        float* log_std_gradient) const noexcept {
+void Gaussian::gradient(const float* by_log_prob, int rows, float* z, int stride,
+                        float* log_std_sums) const noexcept {
+  kernels::in_use().gaussian_gradient(by_log_prob, rows, static_cast<int>(size_),
+                                      inverse_std_.data(), z, stride, log_std_sums);
+}
+
+void Gaussian::add_log_std_gradient(const float* log_std_sums, float by_entropy,
+                                    float* gradient) const noexcept {
   for (std::size_t i = 0; i < size_; ++i) {
-    const float z = scratch[i];
-    scratch[i] = by_log_prob * z * inverse_std_[i];
-    const float g = by_log_prob * (z * z - 1.0f) + by_entropy;
-    log_std_gradient[i] += g * (g > 0 ? pass_up_[i] : pass_down_[i]);
+    const float g = log_std_sums[i] + by_entropy;
+    // descent moves against the gradient: a positive one lowers log_std
+    const bool leads_out = (is_low_[i] && g > 0) || (is_high_[i] && g < 0);
+    if (!leads_out) gradient[i] += g;
   }
 }
 

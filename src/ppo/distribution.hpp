@@ -23,18 +23,24 @@ class Gaussian {
 
   void mode(const float* mean, float* action) const noexcept;
   void sample(const float* mean, Rng& rng, float* action) const noexcept;
-  /// Log density of the action; leaves what `gradient` needs in scratch float[size].
-  float log_prob(const float* mean, const float* action, float* scratch) const noexcept;
+  /// Log densities of the actions of a block of rows, action row = indices ? indices[r] : first +
+  /// r. mean: float[rows, stride]. Leaves what `gradient` needs in z float[rows, stride].
+  void log_probs(const float* mean, int stride, const float* actions, const std::int32_t* indices,
+                 int first, int rows, float* z, float* log_probs) const noexcept;
   float entropy() const noexcept { return entropy_; }
-  /// d = by_log_prob * d(log_prob) + by_entropy * d(entropy): written over scratch for the mean,
-  /// added to log_std_gradient float[size].
-  void gradient(float by_log_prob, float by_entropy, float* scratch,
-                float* log_std_gradient) const noexcept;
+  /// by_log_prob[r] * d(log_prob) by the means, written over z; by log_std, added to
+  /// log_std_sums float[padded size].
+  void gradient(const float* by_log_prob, int rows, float* z, int stride,
+                float* log_std_sums) const noexcept;
+  /// Adds a minibatch's log_std_sums, and by_entropy * d(entropy), to the gradient float[size].
+  void add_log_std_gradient(const float* log_std_sums, float by_entropy,
+                            float* gradient) const noexcept;
 
  private:
   std::size_t size_;
-  std::vector<float> log_std_, std_, inverse_std_;
-  std::vector<float> pass_up_, pass_down_;  // 1 where a gradient > 0 / < 0 is passed, else 0
+  std::vector<float> std_;
+  std::vector<float> inverse_std_;      // padded with zeros
+  std::vector<bool> is_low_, is_high_;  // beyond a bound
   float log_scale_ = 0, entropy_ = 0;
 };
 

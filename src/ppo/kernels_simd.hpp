@@ -1,106 +1,189 @@
 #pragma once
-// Eight floats at a time, for the kernel files only (they are compiled with their own -march).
-// Everything is static: no function compiled for AVX may reach another translation unit. Fused
-// multiply-adds are explicit and -ffp-contract is off, so the bits do not depend on the compiler.
+// Vectors of 8 (Narrow) and 16 floats (Wide), for the kernel files only: they are compiled with
+// their own -march. A Wide is one register with AVX-512 and a pair elsewhere; the bits are the
+// same. Everything is in an unnamed namespace: no function or type compiled for AVX may reach
+// another translation unit. Fused multiply-adds are explicit and -ffp-contract is off, so the bits
+// do not depend on the compiler either.
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
-#endif
-
-namespace canter::kernels {
-
-#if defined(__AVX2__) && defined(__FMA__)
-static constexpr const char* kCompiledFor = "x86-64-v3";
+// gcc 12 takes the "undefined" operand of its own AVX-512 intrinsics for a mistake (bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #else
-static constexpr const char* kCompiledFor = "portable";
 // the functions below are inlined, so how vectors are passed does not matter
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
-typedef float Vector __attribute__((vector_size(32)));
-typedef int IntVector __attribute__((vector_size(32)));
-typedef float UnalignedVector __attribute__((vector_size(32), aligned(4), may_alias));
+namespace canter::kernels {
+namespace {
 
-static constexpr int kLanes = 8;
+typedef float Narrow __attribute__((vector_size(32)));
+typedef int NarrowInt __attribute__((vector_size(32)));
+typedef float UnalignedNarrow __attribute__((vector_size(32), aligned(4), may_alias));
 
-static inline Vector load(const float* p) {
-  return *reinterpret_cast<const UnalignedVector*>(p);
+template <class V>
+V load(const float* p);
+template <class V>
+V broadcast(float x);
+
+template <>
+inline Narrow load<Narrow>(const float* p) {
+  return *reinterpret_cast<const UnalignedNarrow*>(p);
 }
-static inline void store(float* p, Vector v) {
-  *reinterpret_cast<UnalignedVector*>(p) = v;
+template <>
+inline Narrow broadcast<Narrow>(float x) {
+  return Narrow{x, x, x, x, x, x, x, x};
 }
-static inline Vector broadcast(float x) {
-  return Vector{x, x, x, x, x, x, x, x};
+inline void store(float* p, Narrow v) {
+  *reinterpret_cast<UnalignedNarrow*>(p) = v;
 }
 
 #if defined(__AVX2__) && defined(__FMA__)
-static inline Vector fma(Vector a, Vector b, Vector c) {
+inline Narrow fma(Narrow a, Narrow b, Narrow c) {
   return _mm256_fmadd_ps(a, b, c);
 }
-// both return the second operand when one is NaN, so a NaN in x survives min(bound, x)
-static inline Vector min(Vector bound, Vector x) {
+// both return x when it is NaN, so that a NaN survives min(bound, x)
+inline Narrow min(Narrow bound, Narrow x) {
   return _mm256_min_ps(bound, x);
 }
-static inline Vector max(Vector bound, Vector x) {
+inline Narrow max(Narrow bound, Narrow x) {
   return _mm256_max_ps(bound, x);
 }
-static inline Vector select(IntVector mask, Vector yes, Vector no) {
-  return _mm256_blendv_ps(no, yes, reinterpret_cast<Vector>(mask));
+/// x > 0 ? yes : no
+inline Narrow if_positive(Narrow x, Narrow yes, Narrow no) {
+  return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+/// The first n of 8 floats, zeros behind; reads nothing beyond.
+inline Narrow load_first(const float* p, int n) {
+  const NarrowInt lane = {0, 1, 2, 3, 4, 5, 6, 7};
+  return _mm256_maskload_ps(p, reinterpret_cast<__m256i>(lane < n));
 }
 #else
-static inline Vector fma(Vector a, Vector b, Vector c) {
-  Vector r;
-  for (int i = 0; i < kLanes; ++i) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
+inline Narrow fma(Narrow a, Narrow b, Narrow c) {
+  Narrow r;
+  for (int i = 0; i < 8; ++i) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
   return r;
 }
-static inline Vector select(IntVector mask, Vector yes, Vector no) {
-  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) |
-                                  (~mask & reinterpret_cast<IntVector>(no)));
+inline Narrow select(NarrowInt mask, Narrow yes, Narrow no) {
+  return reinterpret_cast<Narrow>((mask & reinterpret_cast<NarrowInt>(yes)) |
+                                  (~mask & reinterpret_cast<NarrowInt>(no)));
 }
-static inline Vector min(Vector bound, Vector x) {
+inline Narrow min(Narrow bound, Narrow x) {
   return select(bound < x, bound, x);
 }
-static inline Vector max(Vector bound, Vector x) {
+inline Narrow max(Narrow bound, Narrow x) {
   return select(bound > x, bound, x);
+}
+inline Narrow if_positive(Narrow x, Narrow yes, Narrow no) {
+  return select(x > broadcast<Narrow>(0.0f), yes, no);
+}
+inline Narrow load_first(const float* p, int n) {
+  Narrow r = broadcast<Narrow>(0.0f);
+  for (int i = 0; i < n; ++i) r[i] = p[i];
+  return r;
 }
 #endif
 
-/// tanh(x) = x P(x^2) / Q(x^2) on |x| <= 9, where float tanh reaches 1. Own minimax fit of degrees
-/// 4/4 (relative error 2.1e-8 in exact arithmetic; 6 ulp in float). NaN stays NaN.
-static inline Vector tanh(Vector x) {
-  x = min(broadcast(9.0f), max(broadcast(-9.0f), x));
-  const Vector t = x * x;
-  Vector p = broadcast(1.335468716e-08f), q = broadcast(7.776568750e-07f);
-  p = fma(p, t, broadcast(2.060910058e-05f));
-  q = fma(q, t, broadcast(3.285636614e-04f));
-  p = fma(p, t, broadcast(3.495589213e-03f));
-  q = fma(q, t, broadcast(2.587698629e-02f));
-  p = fma(p, t, broadcast(1.338102654e-01f));
-  q = fma(q, t, broadcast(4.671434213e-01f));
-  p = fma(p, t, broadcast(1.0f));
-  q = fma(q, t, broadcast(1.0f));
-  return x * p / q;
+/// 2^n for the integer n that `shifted` holds as n + 1.5 * 2^23.
+inline Narrow power_of_two(Narrow shifted) {
+  return reinterpret_cast<Narrow>((reinterpret_cast<NarrowInt>(shifted) << 23) + 0x3F800000);
 }
 
-/// exp(x) - 1 for x <= 0 without cancellation: x = n ln 2 + r, 2^n (exp(r) - 1) + (2^n - 1).
-/// Taylor to degree 7 (|r| <= 0.35: 4e-9). Below -87 it is -1. NaN stays NaN.
-static inline Vector expm1_negative(Vector x) {
-  x = max(broadcast(-87.0f), x);
-  const Vector magic = broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const Vector shifted = fma(x, broadcast(1.44269504f), magic);
-  const Vector n = shifted - magic;
-  Vector r = fma(n, broadcast(-0.693145752f), x);
-  r = fma(n, broadcast(-1.42860677e-6f), r);
-  Vector p = broadcast(1.98412698e-4f);
-  p = fma(p, r, broadcast(1.38888889e-3f));
-  p = fma(p, r, broadcast(8.33333333e-3f));
-  p = fma(p, r, broadcast(4.16666667e-2f));
-  p = fma(p, r, broadcast(1.66666667e-1f));
-  p = fma(p, r, broadcast(0.5f));
-  const Vector m = fma(r * r, p, r);
-  const IntVector exponent = (reinterpret_cast<IntVector>(shifted) << 23) + 0x3F800000;
-  const Vector scale = reinterpret_cast<Vector>(exponent);
-  return fma(scale, m, scale - broadcast(1.0f));
+#if defined(__AVX512F__)
+
+constexpr const char* kCompiledFor = "x86-64-v4";
+// tiles of 8 x 32: 16 sums, 2 columns and a broadcast in 32 registers
+constexpr int kTileRows = 8, kTilePanels = 2;
+
+typedef float Wide __attribute__((vector_size(64)));
+typedef int WideInt __attribute__((vector_size(64)));
+typedef float UnalignedWide __attribute__((vector_size(64), aligned(4), may_alias));
+
+template <>
+inline Wide load<Wide>(const float* p) {
+  return *reinterpret_cast<const UnalignedWide*>(p);
+}
+template <>
+inline Wide broadcast<Wide>(float x) {
+  return _mm512_set1_ps(x);
+}
+inline void store(float* p, Wide v) {
+  *reinterpret_cast<UnalignedWide*>(p) = v;
+}
+inline Wide fma(Wide a, Wide b, Wide c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+inline Wide min(Wide bound, Wide x) {
+  return _mm512_min_ps(bound, x);
+}
+inline Wide max(Wide bound, Wide x) {
+  return _mm512_max_ps(bound, x);
+}
+inline Wide if_positive(Wide x, Wide yes, Wide no) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), no, yes);
+}
+inline Wide power_of_two(Wide shifted) {
+  return reinterpret_cast<Wide>((reinterpret_cast<WideInt>(shifted) << 23) + 0x3F800000);
 }
 
+#else
+
+#if defined(__AVX2__) && defined(__FMA__)
+constexpr const char* kCompiledFor = "x86-64-v3";
+#else
+constexpr const char* kCompiledFor = "portable";
+#endif
+// tiles of 6 x 16: 12 sums, 2 columns and a broadcast in 16 registers
+constexpr int kTileRows = 6, kTilePanels = 1;
+
+struct Wide {
+  Narrow low, high;
+};
+
+template <>
+inline Wide load<Wide>(const float* p) {
+  return {load<Narrow>(p), load<Narrow>(p + 8)};
+}
+template <>
+inline Wide broadcast<Wide>(float x) {
+  return {broadcast<Narrow>(x), broadcast<Narrow>(x)};
+}
+inline void store(float* p, Wide v) {
+  store(p, v.low);
+  store(p + 8, v.high);
+}
+inline Wide operator-(Wide a) {
+  return {-a.low, -a.high};
+}
+inline Wide operator+(Wide a, Wide b) {
+  return {a.low + b.low, a.high + b.high};
+}
+inline Wide operator-(Wide a, Wide b) {
+  return {a.low - b.low, a.high - b.high};
+}
+inline Wide operator*(Wide a, Wide b) {
+  return {a.low * b.low, a.high * b.high};
+}
+inline Wide operator/(Wide a, Wide b) {
+  return {a.low / b.low, a.high / b.high};
+}
+inline Wide fma(Wide a, Wide b, Wide c) {
+  return {fma(a.low, b.low, c.low), fma(a.high, b.high, c.high)};
+}
+inline Wide min(Wide bound, Wide x) {
+  return {min(bound.low, x.low), min(bound.high, x.high)};
+}
+inline Wide max(Wide bound, Wide x) {
+  return {max(bound.low, x.low), max(bound.high, x.high)};
+}
+inline Wide if_positive(Wide x, Wide yes, Wide no) {
+  return {if_positive(x.low, yes.low, no.low), if_positive(x.high, yes.high, no.high)};
+}
+inline Wide power_of_two(Wide shifted) {
+  return {power_of_two(shifted.low), power_of_two(shifted.high)};
+}
+
+#endif
+
+}  // namespace
 }  // namespace canter::kernels

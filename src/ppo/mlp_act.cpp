@@ -51,15 +51,63 @@ void MlpPolicy::act_rows(const ActInput& input, const ActOutput& output, int fir
   const MlpNetwork& actor = networks_.front();
   normalise(input.observations, nullptr, first, rows, workspace.data(), actor.input_stride());
   const float* outputs = actor.forward(workspace.data(), rows);
-  const int stride = actor.output_stride();
   float* scratch = actor.output_gradient(workspace.data());
-  for (int r = 0; r < rows; ++r) act_row(input, output, first + r, outputs + r * stride, scratch);
-
+  if (gaussian_)
+    gaussian_rows(input, output, first, rows, outputs, scratch);
+  else
+    categorical_rows(input, output, first, rows, outputs, scratch);
   if (output.values.empty()) return;
   // the input of the workspace is still there for the second network
   const MlpNetwork& critic = networks_.back();
   if (num_networks() > 1) outputs = critic.forward(workspace.data(), rows);
   copy_values(outputs, first, rows, output.values);
+}
+
+void MlpPolicy::gaussian_rows(const ActInput& input, const ActOutput& output, int first, int rows,
+                              const float* outputs, float* scratch) const noexcept {
+  const Box& box = std::get<Box>(spec_.action);
+  const auto size = static_cast<std::size_t>(box.size), at = static_cast<std::size_t>(first);
+  const int stride = networks_.front().output_stride();
+  // raw samples are drawn into env_actions and clipped there at the end
+  float* const actions = output.env_actions.data() + at * size;
+  for (int r = 0; r < rows; ++r) {
+    float* action = actions + static_cast<std::size_t>(r) * size;
+    Rng rng(input.seed, Stream::action, input.first_id + static_cast<std::uint32_t>(first + r),
+            input.step);
+    if (input.deterministic)
+      gaussian_->mode(outputs + r * stride, action);
+    else
+      gaussian_->sample(outputs + r * stride, rng, action);
+  }
+  if (!output.log_probs.empty())
+    gaussian_->log_probs(outputs, stride, actions, nullptr, 0, rows, scratch,
+                         output.log_probs.data() + at);
+  const std::size_t count = static_cast<std::size_t>(rows) * size;
+  if (!output.actions.empty()) std::copy_n(actions, count, output.actions.data() + at * size);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int entry = static_cast<int>(i % size);
+    actions[i] = std::clamp(actions[i], box.low_of(entry), box.high_of(entry));
+  }
+}
+
+void MlpPolicy::categorical_rows(const ActInput& input, const ActOutput& output, int first,
+                                 int rows, const float* outputs, float* scratch) const noexcept {
+  const auto count = static_cast<std::size_t>(num_outputs());
+  for (int r = 0; r < rows; ++r, outputs += networks_.front().output_stride()) {
+    const auto at = static_cast<std::size_t>(first + r);
+    const std::uint8_t* mask =
+        input.action_masks.empty() ? nullptr : input.action_masks.data() + at * count;
+    float* action = output.env_actions.data() + at;
+    Rng rng(input.seed, Stream::action, input.first_id + static_cast<std::uint32_t>(at),
+            input.step);
+    if (input.deterministic)
+      categorical_->mode(outputs, mask, action);
+    else
+      categorical_->sample(outputs, mask, rng, scratch, action);
+    if (!output.log_probs.empty())
+      output.log_probs[at] = categorical_->log_prob(outputs, mask, action, scratch);
+    if (!output.actions.empty()) output.actions[at] = *action;
+  }
 }
 
 void MlpPolicy::copy_values(const float* outputs, int first, int rows,
@@ -68,37 +116,6 @@ void MlpPolicy::copy_values(const float* outputs, int first, int rows,
   const float* value = outputs + critic.outputs() - 1;
   for (int r = 0; r < rows; ++r)
     values[static_cast<std::size_t>(first + r)] = value[r * critic.output_stride()];
-}
-
-void MlpPolicy::act_row(const ActInput& input, const ActOutput& output, int row,
-                        const float* outputs, float* scratch) const noexcept {
-  const auto at = static_cast<std::size_t>(row);
-  const std::size_t size = static_cast<std::size_t>(spec_.action_size());
-  // the raw sample is drawn into env_actions and clipped there at the end
-  float* action = output.env_actions.data() + at * size;
-  Rng rng(input.seed, Stream::action, input.first_id + static_cast<std::uint32_t>(row), input.step);
-  if (categorical_) {
-    const auto count = static_cast<std::size_t>(num_outputs());
-    const std::uint8_t* mask =
-        input.action_masks.empty() ? nullptr : input.action_masks.data() + at * count;
-    if (input.deterministic)
-      categorical_->mode(outputs, mask, action);
-    else
-      categorical_->sample(outputs, mask, rng, scratch, action);
-    if (!output.log_probs.empty())
-      output.log_probs[at] = categorical_->log_prob(outputs, mask, action, scratch);
-  } else {
-    if (input.deterministic)
-      gaussian_->mode(outputs, action);
-    else
-      gaussian_->sample(outputs, rng, action);
-    if (!output.log_probs.empty())
-      output.log_probs[at] = gaussian_->log_prob(outputs, action, scratch);
-  }
-  if (!output.actions.empty()) std::copy_n(action, size, output.actions.data() + at * size);
-  if (const Box* box = std::get_if<Box>(&spec_.action))
-    for (int i = 0; i < box->size; ++i)
-      action[i] = std::clamp(action[i], box->low_of(i), box->high_of(i));
 }
 
 void MlpPolicy::value(std::span<const float> observations, std::span<float> values) {

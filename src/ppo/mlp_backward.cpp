@@ -11,7 +11,7 @@ struct MlpPolicy::Minibatch {
   const SampleView& samples;
   std::span<const std::int32_t> indices;
   const LossOptions& options;
-  float scale;     ///< weight / rows: turns sums into the mean
+  float scale, weight;  ///< scale = weight / rows: turns sums into the mean
   int num_groups;  ///< slabs per network
   bool packs;      ///< units pack their network themselves
 
@@ -62,14 +62,15 @@ LossStatistics MlpPolicy::backward(const SampleView& samples, std::span<const st
   const bool alone = num_groups == 1;
   if (!alone) pack_all();
   const Minibatch minibatch{
-      samples, indices, options, weight / static_cast<float>(indices.size()), num_groups, !packed_};
+      samples, indices,    options, weight / static_cast<float>(indices.size()),
+      weight,  num_groups, !packed_};
   for_each(num_groups * num_networks(), [&](int unit) {
     const int network = unit % num_networks();
     run_unit(minibatch, network, unit / num_networks());
-    if (alone) add_slabs(network, num_groups);
+    if (alone) add_slabs(minibatch, network);
   });
   packed_ = true;
-  if (!alone) for_each(num_networks(), [&](int network) { add_slabs(network, num_groups); });
+  if (!alone) for_each(num_networks(), [&](int network) { add_slabs(minibatch, network); });
 
   LossStatistics sum;
   for (int i = 0; i < num_groups * num_networks(); ++i) {
@@ -95,8 +96,8 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
   const bool acts = index == 0, values = index == num_networks() - 1;
   const Workspace workspace(*this);
   float* slab_now = slab(index, group);
-  float* log_std_gradient = slab_now + slab_stride_ - kernels::padded(num_outputs());
-  std::fill_n(log_std_gradient, kernels::padded(num_outputs()), 0.0f);
+  float* log_std_sums = slab_now + slab_stride_ - kernels::padded(num_outputs());
+  std::fill_n(log_std_sums, kernels::padded(num_outputs()), 0.0f);
 
   LossStatistics& statistics = partial_[static_cast<std::size_t>(group * num_networks() + index)];
   statistics = {};
@@ -112,7 +113,7 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
     const int stride = network.output_stride(), width = kernels::padded(network.outputs());
     for (int r = 0; r < num_rows; ++r)
       std::fill(gradient + r * stride + network.outputs(), gradient + r * stride + width, 0.0f);
-    if (acts) actor_loss(minibatch, rows, outputs, gradient, stride, log_std_gradient, statistics);
+    if (acts) actor_loss(minibatch, rows, outputs, gradient, stride, log_std_sums, statistics);
     if (values) {
       const int last = network.outputs() - 1;
       value_loss(minibatch, rows, outputs + last, gradient + last, stride, statistics);
@@ -121,56 +122,77 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
   }
 }
 
-void MlpPolicy::add_slabs(int index, int num_groups) noexcept {
+void MlpPolicy::add_slabs(const Minibatch& minibatch, int index) noexcept {
   const MlpNetwork& network = networks_[static_cast<std::size_t>(index)];
   const float* slabs = slab(index, 0);
   for (int layer = 0; layer < network.num_layers(); ++layer)
-    network.add_gradient(layer, slabs, num_groups, slab_stride_, gradients_.data());
-  if (index == 0 && gaussian_)
-    kernels::add_slabs(slabs + slab_stride_ - kernels::padded(num_outputs()), num_groups,
-                       static_cast<long>(slab_stride_), num_outputs(),
-                       gradients_.data() + log_std_);
+    network.add_gradient(layer, slabs, minibatch.num_groups, slab_stride_, gradients_.data());
+  if (index > 0 || !gaussian_) return;
+  const int width = kernels::padded(num_outputs());
+  std::fill_n(log_std_sums_.data(), width, 0.0f);
+  kernels::in_use().add_slabs(slabs + slab_stride_ - width, minibatch.num_groups,
+                              static_cast<long>(slab_stride_), width, log_std_sums_.data());
+  // every sample has the same entropy
+  gaussian_->add_log_std_gradient(log_std_sums_.data(),
+                                  -minibatch.options.entropy_coefficient * minibatch.weight,
+                                  gradients_.data() + log_std_);
 }
 
 // clipped surrogate of Schulman et al. 2017, equation 7, and the entropy bonus
 void MlpPolicy::actor_loss(const Minibatch& minibatch, std::span<const std::int32_t> rows,
-                           const float* outputs, float* gradient, int stride,
-                           float* log_std_gradient, LossStatistics& statistics) const noexcept {
+                           const float* outputs, float* gradient, int stride, float* log_std_sums,
+                           LossStatistics& statistics) const noexcept {
   const LossOptions& options = minibatch.options;
   const SampleView& samples = minibatch.samples;
+  const int num_rows = static_cast<int>(rows.size());
+  float log_ratios[kernels::kBlockRows] = {}, ratios[kernels::kBlockRows];
+  if (gaussian_)
+    gaussian_->log_probs(outputs, stride, samples.actions.data(), rows.data(), 0, num_rows,
+                         gradient, log_ratios);
+  else
+    categorical_log_probs(samples, rows, outputs, gradient, stride, log_ratios);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    log_ratios[r] -= samples.log_probs[static_cast<std::size_t>(rows[r])];
+  std::copy_n(log_ratios, kernels::kBlockRows, ratios);
+  kernels::in_use().exponentials(ratios, num_rows);
+
+  float by_log_prob[kernels::kBlockRows];
   const float low = 1.0f - options.clip_range, high = 1.0f + options.clip_range;
-  const float by_entropy = -options.entropy_coefficient * minibatch.scale;
-  const auto action_size = static_cast<std::size_t>(spec_.action_size());
-  for (const std::int32_t row : rows) {
-    const auto at = static_cast<std::size_t>(row);
-    const float* action = samples.actions.data() + at * action_size;
-    const std::uint8_t* mask =
-        samples.action_masks.empty()
-            ? nullptr
-            : samples.action_masks.data() + at * static_cast<std::size_t>(num_outputs());
-    const float log_prob = gaussian_ ? gaussian_->log_prob(outputs, action, gradient)
-                                     : categorical_->log_prob(outputs, mask, action, gradient);
-    const float entropy = gaussian_ ? gaussian_->entropy() : categorical_->entropy(gradient);
-    const float log_ratio = log_prob - samples.log_probs[at], ratio = std::exp(log_ratio);
-    const float raw = samples.advantages[at];
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const float ratio = ratios[r], raw = samples.advantages[static_cast<std::size_t>(rows[r])];
     const float advantage = options.normalize_advantages
                                 ? (raw - options.advantage_mean) * options.advantage_scale
                                 : raw;
     const float plain = -advantage * ratio, clipped = -advantage * std::clamp(ratio, low, high);
     const bool uses_clipped = clipped > plain;
     // the clipped branch only wins outside of the range, where it is flat
-    const float by_log_prob = uses_clipped ? 0.0f : plain * minibatch.scale;
-    if (gaussian_)
-      gaussian_->gradient(by_log_prob, by_entropy, gradient, log_std_gradient);
-    else
-      categorical_->gradient(by_log_prob, by_entropy, action, gradient);
-
+    by_log_prob[r] = uses_clipped ? 0.0f : plain * minibatch.scale;
     statistics.policy_loss += static_cast<double>(uses_clipped ? clipped : plain);
-    statistics.entropy += static_cast<double>(entropy);
-    statistics.approx_kl += static_cast<double>((ratio - 1.0f) - log_ratio);
+    statistics.approx_kl += static_cast<double>((ratio - 1.0f) - log_ratios[r]);
     statistics.clip_fraction += std::abs(ratio - 1.0f) > options.clip_range ? 1.0 : 0.0;
-    outputs += stride;
-    gradient += stride;
+  }
+  if (gaussian_) {
+    statistics.entropy += static_cast<double>(gaussian_->entropy()) * num_rows;
+    gaussian_->gradient(by_log_prob, num_rows, gradient, stride, log_std_sums);
+    return;
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r, gradient += stride) {
+    statistics.entropy += static_cast<double>(categorical_->entropy(gradient));
+    categorical_->gradient(by_log_prob[r], -options.entropy_coefficient * minibatch.scale,
+                           samples.actions.data() + rows[r], gradient);
+  }
+}
+
+void MlpPolicy::categorical_log_probs(const SampleView& samples, std::span<const std::int32_t> rows,
+                                      const float* outputs, float* probabilities, int stride,
+                                      float* log_probs) const noexcept {
+  const auto count = static_cast<std::size_t>(num_outputs());
+  for (std::size_t r = 0; r < rows.size(); ++r, outputs += stride, probabilities += stride) {
+    const auto at = static_cast<std::size_t>(rows[r]);
+    const std::uint8_t* mask =
+        samples.action_masks.empty() ? nullptr : samples.action_masks.data() + at * count;
+    log_probs[r] =
+        categorical_->log_prob(outputs, mask, samples.actions.data() + at, probabilities);
   }
 }
 

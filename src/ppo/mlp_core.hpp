@@ -82,18 +82,23 @@ class MlpPolicy final : public Policy {
   void for_each_block(std::size_t rows, Body&& body);
 
   void act_rows(const ActInput& input, const ActOutput& output, int first, int rows);
-  void act_row(const ActInput& input, const ActOutput& output, int row, const float* outputs,
-               float* scratch) const noexcept;
+  void gaussian_rows(const ActInput& input, const ActOutput& output, int first, int rows,
+                     const float* outputs, float* scratch) const noexcept;
+  void categorical_rows(const ActInput& input, const ActOutput& output, int first, int rows,
+                        const float* outputs, float* scratch) const noexcept;
   void copy_values(const float* outputs, int first, int rows,
                    std::span<float> values) const noexcept;
   void check_masks(std::span<const std::uint8_t> masks, std::size_t rows) const;
   void check_samples(const SampleView& samples, std::span<const std::int32_t> indices) const;
   float* slab(int network, int group) noexcept;
   void run_unit(const Minibatch& minibatch, int network, int group) noexcept;
-  void add_slabs(int network, int num_groups) noexcept;
+  void add_slabs(const Minibatch& minibatch, int network) noexcept;
   void actor_loss(const Minibatch& minibatch, std::span<const std::int32_t> rows,
-                  const float* outputs, float* gradient, int stride, float* log_std_gradient,
+                  const float* outputs, float* gradient, int stride, float* log_std_sums,
                   LossStatistics& statistics) const noexcept;
+  void categorical_log_probs(const SampleView& samples, std::span<const std::int32_t> rows,
+                             const float* outputs, float* probabilities, int stride,
+                             float* log_probs) const noexcept;
   void value_loss(const Minibatch& minibatch, std::span<const std::int32_t> rows,
                   const float* outputs, float* gradient, int stride,
                   LossStatistics& statistics) const noexcept;
@@ -121,7 +126,8 @@ class MlpPolicy final : public Policy {
   std::vector<FloatBuffer> workspaces_;  ///< one per thread that can work at once
   std::size_t workspace_size_ = 0;
   std::atomic<std::uint32_t> free_workspaces_{0};
-  FloatBuffer slabs_;  ///< float[kMaxSlabs, slab_stride_]
+  FloatBuffer log_std_sums_;  ///< of a minibatch
+  FloatBuffer slabs_;         ///< float[kMaxSlabs, slab_stride_]
   std::size_t slab_stride_ = 0;
   std::array<LossStatistics, kMaxSlabs> partial_{};
 };

@@ -28,7 +28,7 @@ FloatBuffer::FloatBuffer(std::size_t size)
 }
 
 MlpNetwork::MlpNetwork(int inputs, int nonlinearity)
-    : inputs_(inputs), nonlinearity_(nonlinearity) {}
+    : kernels_(kernels::in_use()), inputs_(inputs), nonlinearity_(nonlinearity) {}
 
 void MlpNetwork::add_layer(std::vector<LayerPart> parts) {
   const int inputs = layers_.empty() ? inputs_ : layers_.back().outputs;
@@ -56,13 +56,13 @@ void MlpNetwork::pack(const float* parameters) noexcept {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     for (const LayerPart& part : layer.parts) {
-      kernels::pack_transposed(parameters + part.weight, part.rows, layer.inputs, part.first,
+      kernels_.pack_transposed(parameters + part.weight, part.rows, layer.inputs, part.first,
                                kernels::padded(layer.outputs),
                                packed_.data() + layer.forward_panels);
       std::copy_n(parameters + part.bias, part.rows, packed_.data() + layer.bias + part.first);
       // the first layer passes no gradient to its input
       if (i > 0)
-        kernels::pack(parameters + part.weight, part.first, part.rows, layer.outputs, layer.inputs,
+        kernels_.pack(parameters + part.weight, part.first, part.rows, layer.outputs, layer.inputs,
                       packed_.data() + layer.backward_panels);
     }
   }
@@ -74,7 +74,7 @@ const float* MlpNetwork::forward(float* workspace, int rows) const noexcept {
   for (const Layer& layer : layers_) {
     const bool last = &layer == &layers_.back();
     float* y = workspace + layer.output;
-    kernels::forward(x, stride, rows, layer.inputs, packed_.data() + layer.forward_panels,
+    kernels_.forward(x, stride, rows, layer.inputs, packed_.data() + layer.forward_panels,
                      packed_.data() + layer.bias, kernels::padded(layer.outputs),
                      last ? kernels::kNone : nonlinearity_, y, kernels::stride_of(layer.outputs));
     x = y;
@@ -94,11 +94,11 @@ void MlpNetwork::backward(float* workspace, int rows, bool accumulate, float* sl
     const int dz_stride = kernels::stride_of(layer.outputs);
     const int x_stride = kernels::stride_of(layer.inputs);
     const float* x = i > 0 ? workspace + layers_[i - 1].output : workspace;
-    kernels::weight_gradient(dz, dz_stride, x, x_stride, rows, layer.outputs,
+    kernels_.weight_gradient(dz, dz_stride, x, x_stride, rows, layer.outputs,
                              kernels::padded(layer.inputs), accumulate, slab + layer.slab_weight,
                              slab + layer.slab_bias);
     if (i > 0)
-      kernels::backward(dz, dz_stride, rows, layer.outputs, packed_.data() + layer.backward_panels,
+      kernels_.backward(dz, dz_stride, rows, layer.outputs, packed_.data() + layer.backward_panels,
                         kernels::padded(layer.inputs), nonlinearity_, x, x_stride,
                         workspace + layers_[i - 1].output_gradient, x_stride);
   }
@@ -116,8 +116,8 @@ void MlpNetwork::add_gradient(int index, const float* slabs, int num_slabs, std:
     const bool whole = width == layer.inputs;
     const int rows = whole ? 1 : part.rows, size = whole ? part.rows * width : layer.inputs;
     for (int r = 0; r < rows; ++r)
-      kernels::add_slabs(weight + area(r, width), num_slabs, stride, size, target + area(r, size));
-    kernels::add_slabs(slabs + layer.slab_bias + part.first, num_slabs, stride, part.rows,
+      kernels_.add_slabs(weight + area(r, width), num_slabs, stride, size, target + area(r, size));
+    kernels_.add_slabs(slabs + layer.slab_bias + part.first, num_slabs, stride, part.rows,
                        gradients + part.bias);
   }
 }

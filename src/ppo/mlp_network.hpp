@@ -75,6 +75,7 @@ class MlpNetwork {
     std::size_t output = 0, output_gradient = 0;                    // in a workspace
   };
 
+  const kernels::Kernels& kernels_;
   int inputs_, nonlinearity_;
   std::vector<Layer> layers_;
   std::size_t workspace_size_ = 0, slab_size_ = 0;

@@ -32,18 +32,6 @@ void check_options(const MlpPolicyOptions& options) {
 
 }  // namespace
 
-std::string_view kernel_name() {
-  const std::string_view name = kernels::compiled_for();
-#if defined(__x86_64__)
-  if (name == "x86-64-v3" && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                               __builtin_cpu_supports("bmi2")))
-    throw Error(
-        "this CPU lacks AVX2, FMA or BMI2, which the kernels of MlpPolicy were compiled for; "
-        "build canter with -DCANTER_MARCH=x86-64 on it");
-#endif
-  return name;
-}
-
 std::shared_ptr<Policy> make_mlp_policy(const Spec& spec, const MlpPolicyOptions& options,
                                         std::uint64_t seed) {
   kernel_name();
@@ -91,6 +79,7 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, std::uin
   // behind the layers of a slab: the gradient of log_std
   slab_stride_ = slab + static_cast<std::size_t>(kernels::padded(num_outputs()));
   slabs_ = FloatBuffer(kMaxSlabs * slab_stride_);
+  log_std_sums_ = FloatBuffer(static_cast<std::size_t>(kernels::padded(num_outputs())));
   set_threads(nullptr);
 }
 
@@ -204,8 +193,8 @@ void MlpPolicy::pack_all() {
 
 void MlpPolicy::normalise(std::span<const float> observations, const std::int32_t* indices,
                           int first, int rows, float* out, int stride) const noexcept {
-  kernels::normalise(observations.data(), indices, first, rows, spec_.observation_size,
-                     mean_.data(), inverse_std_.data(), clip_, out, stride);
+  kernels::in_use().normalise(observations.data(), indices, first, rows, spec_.observation_size,
+                              mean_.data(), inverse_std_.data(), clip_, out, stride);
 }
 
 void MlpPolicy::save(StateDict& state) const {

@@ -1,0 +1,173 @@
+#pragma once
+// Layers: forward, backward and weight gradients; packing. For the kernel files only.
+
+#include "kernels_tiles.hpp"
+
+namespace canter::kernels {
+namespace {
+
+template <class V>
+inline V apply(int nonlinearity, V z) {
+  if (nonlinearity == kTanh) return tanh(z);
+  const V zero = broadcast<V>(0.0f);
+  if (nonlinearity == kRelu) return max(zero, z);
+  return if_positive(z, z, expm1_negative(min(zero, z)));
+}
+
+// f'(z) out of y = f(z)
+template <class V>
+inline V derivative(int nonlinearity, V y) {
+  const V one = broadcast<V>(1.0f);
+  if (nonlinearity == kTanh) return fma(-y, y, one);
+  if (nonlinearity == kRelu) return if_positive(y, one, broadcast<V>(0.0f));
+  return if_positive(y, one, y + one);
+}
+
+void apply_tile(int nonlinearity, int rows, int columns, float* y, long y_stride) {
+  for (int r = 0; r < rows; ++r, y += y_stride)
+    for_vectors(columns,
+                [&]<class V>(int c) { store(y + c, apply(nonlinearity, load<V>(y + c))); });
+}
+
+void scale_tile(int nonlinearity, int rows, int columns, const float* y, long y_stride, float* dx,
+                long dx_stride) {
+  for (int r = 0; r < rows; ++r, y += y_stride, dx += dx_stride)
+    for_vectors(columns, [&]<class V>(int c) {
+      store(dx + c, load<V>(dx + c) * derivative(nonlinearity, load<V>(y + c)));
+    });
+}
+
+void forward(const float* x, int x_stride, int rows, int inputs, const float* panels,
+             const float* bias, int padded_outputs, int nonlinearity, float* y,
+             int y_stride) noexcept {
+  for (int n = 0, columns = 0; n < padded_outputs; n += columns) {
+    columns = tile_columns(padded_outputs - n);
+    const int width = smaller(columns, kPanel);
+    for (int r = 0; r < rows; r += kTileRows) {
+      const int height = smaller(kTileRows, rows - r);
+      float* out = y + static_cast<long>(r) * y_stride + n;
+      any_tile<kFromBias>(height, columns,
+                          {x + static_cast<long>(r) * x_stride, x_stride, 1, panels, width,
+                           static_cast<long>(inputs) * kPanel, inputs, bias + n, out, y_stride});
+      if (nonlinearity != kNone) apply_tile(nonlinearity, height, columns, out, y_stride);
+    }
+    panels += static_cast<long>(inputs) * columns;
+  }
+}
+
+void backward(const float* dz, int dz_stride, int rows, int outputs, const float* panels,
+              int padded_inputs, int nonlinearity, const float* y, int y_stride, float* dx,
+              int dx_stride) noexcept {
+  for (int k = 0, columns = 0; k < padded_inputs; k += columns) {
+    columns = tile_columns(padded_inputs - k);
+    const int width = smaller(columns, kPanel);
+    for (int r = 0; r < rows; r += kTileRows) {
+      const int height = smaller(kTileRows, rows - r);
+      float* out = dx + static_cast<long>(r) * dx_stride + k;
+      any_tile<kFromZero>(height, columns,
+                          {dz + static_cast<long>(r) * dz_stride, dz_stride, 1, panels, width,
+                           static_cast<long>(outputs) * kPanel, outputs, nullptr, out, dx_stride});
+      scale_tile(nonlinearity, height, columns, y + static_cast<long>(r) * y_stride + k, y_stride,
+                 out, dx_stride);
+    }
+    panels += static_cast<long>(outputs) * columns;
+  }
+}
+
+// sums of columns; four chains hide the latency and are joined in a fixed order
+void add_columns(const float* dz, int dz_stride, int rows, int padded_outputs, bool accumulate,
+                 float* out) {
+  for_vectors(padded_outputs, [&]<class V>(int n) {
+    V sum[4] = {broadcast<V>(0.0f), broadcast<V>(0.0f), broadcast<V>(0.0f), broadcast<V>(0.0f)};
+    const float* row = dz + n;
+    int r = 0;
+    for (; r + 4 <= rows; r += 4)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i, row += dz_stride) sum[i] = sum[i] + load<V>(row);
+    for (; r < rows; ++r, row += dz_stride) sum[0] = sum[0] + load<V>(row);
+    const V total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    store(out + n, accumulate ? load<V>(out + n) + total : total);
+  });
+}
+
+void weight_gradient(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
+                     int outputs, int padded_inputs, bool accumulate, float* gradient,
+                     float* bias_gradient) noexcept {
+  for (int k = 0, columns = 0; k < padded_inputs; k += columns) {
+    columns = tile_columns(padded_inputs - k);
+    for (int n = 0; n < outputs; n += kTileRows) {
+      float* out = gradient + static_cast<long>(n) * padded_inputs + k;
+      const Product product{dz + n, 1,    dz_stride, x + k, x_stride,
+                            kPanel, rows, nullptr,   out,   padded_inputs};
+      if (accumulate)
+        any_tile<kFromOutput>(smaller(kTileRows, outputs - n), columns, product);
+      else
+        any_tile<kFromZero>(smaller(kTileRows, outputs - n), columns, product);
+    }
+  }
+  add_columns(dz, dz_stride, rows, padded(outputs), accumulate, bias_gradient);
+}
+
+void pack(const float* source, int first, int steps, int all_steps, int columns,
+          float* panels) noexcept {
+  const int all = padded(columns);
+  for (int c = 0; c < all; c += kPanel) {
+    const int width = smaller(kPanel, all - c), filled = smaller(width, columns - c);
+    float* out = panels + static_cast<long>(c) * all_steps + static_cast<long>(first) * width;
+    for (int s = 0; s < steps; ++s, out += width) {
+      const float* row = source + static_cast<long>(s) * columns + c;
+      for (int i = 0; i < width; i += 8)
+        store(out + i, filled >= i + 8 ? load<Narrow>(row + i)
+                                       : load_first(row + i, filled > i ? filled - i : 0));
+    }
+  }
+}
+
+// out[j * out_row + i] = in[i * in_row + j], 8 x 8
+inline void transpose8(const float* in, long in_row, float* out, long out_row) {
+  Narrow r[8], s[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = load<Narrow>(in + i * in_row);
+    // pairs of rows, then of pairs, then halves
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      r[i + 2 * j] = __builtin_shufflevector(s[i + j], s[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 2 * j + 1] =
+          __builtin_shufflevector(s[i + j], s[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    store(out + i * out_row, __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+    store(out + (i + 4) * out_row,
+          __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+  }
+}
+
+void pack_transposed(const float* source, int columns, int steps, int first, int padded_columns,
+                     float* panels) noexcept {
+  for (int c = 0; c < columns;) {
+    const int at = first + c, panel = at / kPanel * kPanel;
+    const int width = smaller(kPanel, padded_columns - panel);
+    float* out = panels + static_cast<long>(panel) * steps + (at - panel);
+    const float* row = source + static_cast<long>(c) * steps;
+    // eight columns at once where they lie on an eighth column of the panels
+    const bool eight = at % 8 == 0 && c + 8 <= columns;
+    int s = 0;
+    for (; eight && s + 8 <= steps; s += 8)
+      transpose8(row + s, steps, out + static_cast<long>(s) * width, width);
+    for (; s < steps; ++s)
+      for (int i = 0; i < (eight ? 8 : 1); ++i)
+        out[static_cast<long>(s) * width + i] = row[static_cast<long>(i) * steps + s];
+    c += eight ? 8 : 1;
+  }
+}
+
+}  // namespace
+}  // namespace canter::kernels
