@@ -16,11 +16,13 @@
 #include "canter/ppo/ppo.hpp"
 #include "ppo/filled_rollout.hpp"
 
-namespace {
+namespace canter::test {
 
+// other tests of this program read it too
 std::atomic<long> num_allocations{0};
 
-}  // namespace
+}  // namespace canter::test
+using canter::test::num_allocations;
 
 // sanitizers bring their own allocator
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
