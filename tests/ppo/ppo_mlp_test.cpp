@@ -127,6 +127,26 @@ TEST_CASE("MlpPolicy: before the first step every ratio is 1, also with moments 
   }
 }
 
+TEST_CASE("a learning rate that is far too high leaves everything finite") {
+  const auto policy = canter::make_mlp_policy(spec(), {}, 1);
+  Rollout rollout(32, 13, policy->spec());
+  Ppo ppo({.horizon = 32, .num_minibatches = 4, .learning_rate = 10.0f}, 0, 1, *policy);
+  for (std::uint32_t iteration = 0; iteration < 50; ++iteration) {
+    fill(rollout, *policy, {.first_step = 100 * iteration});
+    ppo.update(rollout, *policy, *Communicator::single(), 0);
+    ppo.update_moments(rollout, *policy, *Communicator::single());
+  }
+  for (const float p : policy->parameters()) REQUIRE(std::isfinite(p));
+  fill(rollout, *policy);
+  for (const float a : rollout.actions) REQUIRE(std::isfinite(a));
+  canter::StateDict state;
+  ppo.save(state);
+  for (const char* name : {"ppo/adam/first_moments", "ppo/adam/second_moments"}) {
+    const canter::Array* array = state.find(name);
+    for (const float m : state.get<float>(name, array->shape)) REQUIRE(std::isfinite(m));
+  }
+}
+
 TEST_CASE("after the first update nothing is allocated") {
   if (!kCountsAllocations) return;
   for (const int num_threads : {1, 2}) {

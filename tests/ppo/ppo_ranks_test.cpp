@@ -13,6 +13,7 @@
 #include "canter/ppo/ppo.hpp"
 #include "ppo/filled_rollout.hpp"
 #include "ppo/linear_policy.hpp"
+#include "ppo/reward_scaler.hpp"
 
 namespace {
 
@@ -122,6 +123,24 @@ TEST_CASE("two ranks of one full minibatch learn what one rank with all environm
     CHECK(two.value_loss == doctest::Approx(one.value_loss).epsilon(1e-3));
     CHECK(two.gradient_norm == doctest::Approx(one.gradient_norm).epsilon(1e-3));
   }
+}
+
+TEST_CASE("moments of ranks are merged, not averaged, and in rank order") {
+  const auto errors = run_ranks(2, [](Communicator& communicator) {
+    canter::RunningMoments moments(1), delta(1);
+    delta.add(communicator.rank() == 0 ? std::vector<float>{1, 2, 3} : std::vector<float>{10});
+    std::vector<double> gathered;
+    canter::detail::merge_ranks(moments, delta, communicator, gathered);
+    CHECK(moments.count() == 4);
+    CHECK(moments.mean()[0] == doctest::Approx(4).epsilon(1e-12));
+    CHECK(moments.variance(0) == doctest::Approx(12.5).epsilon(1e-12));
+    // nothing new: nothing changes
+    delta.clear();
+    canter::detail::merge_ranks(moments, delta, communicator, gathered);
+    CHECK(moments.count() == 4);
+    CHECK(moments.variance(0) == doctest::Approx(12.5).epsilon(1e-12));
+  });
+  for (const auto& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("a fault on one rank skips the update on all") {
