@@ -38,7 +38,7 @@ def set_up() -> str:
         subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
         constraint = ENVIRONMENT / "constraint.txt"
         constraint.write_text(TORCH + "\n")
-        install = [str(python), "-m", "pip", "install", "-q"]
+        install = [str(python), "-m", "pip", "install", "-qq"]
         subprocess.run([*install, TORCH], check=True)
         subprocess.run([*install, "-c", str(constraint), *PACKAGES], check=True)
         stamp.write_text(wanted)
