@@ -12,8 +12,8 @@ struct MlpPolicy::Minibatch {
   std::span<const std::int32_t> indices;
   const LossOptions& options;
   float scale, weight;  ///< scale = weight / rows: turns sums into the mean
-  int num_groups;  ///< slabs per network
-  bool packs;      ///< units pack their network themselves
+  int num_groups;       ///< slabs per network
+  bool packs;           ///< units pack their network themselves
 
   /// Rows of a group: whole blocks, split evenly over the groups; depends on the size alone.
   std::span<const std::int32_t> group(int index) const {
@@ -110,9 +110,7 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
               network.input_stride());
     const float* outputs = network.forward(workspace.data(), num_rows);
     float* gradient = network.output_gradient(workspace.data());
-    const int stride = network.output_stride(), width = kernels::padded(network.outputs());
-    for (int r = 0; r < num_rows; ++r)
-      std::fill(gradient + r * stride + network.outputs(), gradient + r * stride + width, 0.0f);
+    const int stride = network.output_stride();
     if (acts) actor_loss(minibatch, rows, outputs, gradient, stride, log_std_sums, statistics);
     if (values) {
       const int last = network.outputs() - 1;

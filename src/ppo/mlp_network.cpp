@@ -36,20 +36,21 @@ void MlpNetwork::add_layer(std::vector<LayerPart> parts) {
   layers_.push_back({.inputs = inputs, .outputs = outputs, .parts = std::move(parts)});
 }
 
-void MlpNetwork::finish() {
+std::size_t MlpNetwork::finish(std::size_t workspace_size) {
   using kernels::kBlockRows, kernels::padded, kernels::stride_of;
   std::size_t packed = 0;
-  reserve(workspace_size_, area(kBlockRows, input_stride()));
+  if (workspace_size == 0) reserve(workspace_size, area(kBlockRows, input_stride()));
   for (Layer& layer : layers_) {
     layer.forward_panels = reserve(packed, area(layer.inputs, padded(layer.outputs)));
     layer.backward_panels = reserve(packed, area(layer.outputs, padded(layer.inputs)));
     layer.bias = reserve(packed, area(1, padded(layer.outputs)));
     layer.slab_weight = reserve(slab_size_, area(layer.outputs, padded(layer.inputs)));
     layer.slab_bias = reserve(slab_size_, area(1, padded(layer.outputs)));
-    layer.output = reserve(workspace_size_, area(kBlockRows, stride_of(layer.outputs)));
-    layer.output_gradient = reserve(workspace_size_, area(kBlockRows, stride_of(layer.outputs)));
+    layer.output = reserve(workspace_size, area(kBlockRows, stride_of(layer.outputs)));
+    layer.output_gradient = reserve(workspace_size, area(kBlockRows, stride_of(layer.outputs)));
   }
   packed_ = FloatBuffer(packed);
+  return workspace_size;
 }
 
 void MlpNetwork::pack(const float* parameters) noexcept {

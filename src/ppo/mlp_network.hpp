@@ -39,8 +39,10 @@ class MlpNetwork {
 
   /// Appends a layer; it is hidden if another one follows.
   void add_layer(std::vector<LayerPart> parts);
-  /// Call once after the last layer.
-  void finish();
+  /// Call once after the last layer, with the floats of workspace that other networks use.
+  /// Networks share the input at its start, and nothing else: padding must stay zero.
+  /// @returns the floats of workspace for all of them.
+  std::size_t finish(std::size_t workspace_size);
 
   int inputs() const noexcept { return inputs_; }
   int outputs() const noexcept { return layers_.back().outputs; }
@@ -51,12 +53,12 @@ class MlpNetwork {
   /// Copies the weights into the panels that the kernels read.
   void pack(const float* parameters) noexcept;
 
-  /// Floats of memory that one block needs; its start is the input float[rows, input_stride()].
-  std::size_t workspace_size() const noexcept { return workspace_size_; }
-  /// Runs the input of the workspace through all layers. @returns float[rows, output_stride()].
+  /// Runs the input at the start of the workspace, float[rows, input_stride()], through all layers.
+  /// @returns float[rows, output_stride()].
   const float* forward(float* workspace, int rows) const noexcept;
 
-  /// Where backward expects d(loss)/d(output), float[rows, output_stride()], padding zero.
+  /// Where backward expects d(loss)/d(output), float[rows, output_stride()]; zero from the start,
+  /// and padding must stay so.
   float* output_gradient(float* workspace) const noexcept;
   /// Floats of a gradient slab.
   std::size_t slab_size() const noexcept { return slab_size_; }
@@ -78,7 +80,7 @@ class MlpNetwork {
   const kernels::Kernels& kernels_;
   int inputs_, nonlinearity_;
   std::vector<Layer> layers_;
-  std::size_t workspace_size_ = 0, slab_size_ = 0;
+  std::size_t slab_size_ = 0;
   FloatBuffer packed_;
 };
 

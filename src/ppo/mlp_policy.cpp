@@ -72,10 +72,7 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, std::uin
   normaliser_now_ = normaliser_source_;
 
   std::size_t slab = 0;
-  for (const MlpNetwork& network : networks_) {
-    workspace_size_ = std::max(workspace_size_, network.workspace_size());
-    slab = std::max(slab, network.slab_size());
-  }
+  for (const MlpNetwork& network : networks_) slab = std::max(slab, network.slab_size());
   // behind the layers of a slab: the gradient of log_std
   slab_stride_ = slab + static_cast<std::size_t>(kernels::padded(num_outputs()));
   slabs_ = FloatBuffer(kMaxSlabs * slab_stride_);
@@ -129,7 +126,7 @@ void MlpPolicy::lay_out() {
       network.add_layer({add_part(name + head, 0, outputs, inputs)});
     }
   }
-  for (MlpNetwork& network : networks_) network.finish();
+  for (MlpNetwork& network : networks_) workspace_size_ = network.finish(workspace_size_);
   if (gaussian_) log_std_ = add_view("log_std", {num_outputs()});
   parameters_ = FloatBuffer(num_parameters_);
   gradients_ = FloatBuffer(num_parameters_);
