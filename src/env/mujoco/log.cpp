@@ -5,6 +5,8 @@
 #include <csetjmp>
 #include <cstdio>
 
+#include "canter/env/mujoco/model.hpp"
+
 namespace canter::mujoco {
 namespace {
 

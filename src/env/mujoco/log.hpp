@@ -27,7 +27,4 @@ class LogGuard {
 /// owning objects alive, nor throw. @returns false after such an error, with MuJoCo's text.
 bool run_trapped(void (*function)(void*), void* argument, std::string& text);
 
-/// Whether libmujoco has the thread-local handler; without it the host's handler stays in charge.
-bool has_thread_log_handler() noexcept;
-
 }  // namespace canter::mujoco

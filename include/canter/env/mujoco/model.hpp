@@ -53,4 +53,8 @@ Model copy_model(const mjModel& model);
 /// Id of a named object. @throws ModelError naming type and name if there is none.
 int id_of(const mjModel& model, mjtObj type, std::string_view name);
 
+/// Whether libmujoco has the thread-local log handler with which canter silences MuJoCo and catches
+/// its fatal errors; without it the host's handler stays in charge. For `canter doctor`.
+bool has_thread_log_handler() noexcept;
+
 }  // namespace canter::mujoco
