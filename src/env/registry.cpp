@@ -49,12 +49,12 @@ class Registry {
     return found->second;
   }
 
-  void add(std::string name, Entry entry) {
+  void add(std::string name, PoolFactory factory, std::string model_file) {
     if (name.empty()) throw InvalidArgument("register_task: the name must not be empty");
-    if (!entry.factory)
-      throw InvalidArgument("register_task: the factory of '" + name + "' is empty");
+    if (!factory) throw InvalidArgument("register_task: the factory of '" + name + "' is empty");
     const std::scoped_lock lock(mutex_);
-    const auto [place, added] = entries_.try_emplace(std::move(name), std::move(entry));
+    const auto [place, added] =
+        entries_.try_emplace(std::move(name), Entry{std::move(factory), std::move(model_file)});
     if (!added)
       throw InvalidArgument("register_task: '" + place->first + "' is registered already");
   }
@@ -112,7 +112,7 @@ std::vector<std::string> registered_tasks() {
 }
 
 void register_task(std::string name, PoolFactory factory, std::string model_file) {
-  registry().add(std::move(name), {std::move(factory), std::move(model_file)});
+  registry().add(std::move(name), std::move(factory), std::move(model_file));
 }
 
 std::string model_file(std::string_view name) {
