@@ -1,4 +1,4 @@
-"""Uses canter as others do, outside the repository: from an installation and from a wheel.
+"""Uses canter as others do, outside the repository: installed, from sources, and from a wheel.
 
     python tests/wheel_test.py BUILD_FOLDER
 
@@ -80,6 +80,18 @@ def use_from_outside(name: str, prefix: pathlib.Path, work: pathlib.Path) -> Non
     print(name, run(train, source / "slider.xml", work / f"{name}-run", cwd=work).strip())
 
 
+def use_sources(work: pathlib.Path) -> None:
+    """Builds tests/external with canter as a subdirectory, as static libraries."""
+    build = work / "sources"
+    options = [f"-DOUTSIDE_SOURCES={ROOT}", "-DBUILD_SHARED_LIBS=OFF", "-DOUTSIDE_SIMULATES=OFF"]
+    options.append(f"-DPython_EXECUTABLE={sys.executable}")
+    if shutil.which("ccache"):
+        options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+    run("cmake", "-S", ROOT / "tests/external", "-B", build, "-G", "Ninja", *options, cwd=work)
+    run("cmake", "--build", build, "--target", "outside_act", cwd=work)
+    print("sources", run(build / "outside_act", cwd=work).strip())
+
+
 def clean_environment(work: pathlib.Path) -> pathlib.Path:
     """Builds the wheel and installs it into a new virtual environment; returns its interpreter."""
     wheels = work / "wheels"
@@ -132,6 +144,7 @@ def main() -> None:
         prefix = work / "prefix"
         run("cmake", "--install", build, "--prefix", prefix, cwd=work)
         use_from_outside("installed", prefix, work)
+        use_sources(work)
         python = clean_environment(work)
         script = work / "smoke.py"
         script.write_text(textwrap.dedent(SMOKE))

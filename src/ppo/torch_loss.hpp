@@ -20,19 +20,18 @@ struct TorchMinibatch {
   torch::Tensor log_probs, values, advantages, returns;  ///< float[B], at rollout time
 };
 
-/// log_std float[size] as every row sees it, float[rows, size]: clamped, but passing gradients that
-/// lead back from beyond a bound.
+/// log_std float[size] as every row sees it, float[rows, size]: clamped, but passing a gradient of
+/// the whole minibatch that leads back from beyond a bound.
 inline torch::Tensor log_std_rows(const torch::Tensor& log_std, std::int64_t rows) {
   const torch::Tensor now = log_std.detach();
   const torch::Tensor excess = now - now.clamp(kMinLogStd, kMaxLogStd);
-  const torch::Tensor expanded = log_std.unsqueeze(0).expand({rows, log_std.size(0)});
-  if (excess.eq(0).all().item<bool>()) return expanded;
-  const torch::Tensor clamped = expanded - excess;
+  if (excess.eq(0).all().item<bool>()) return log_std.unsqueeze(0).expand({rows, log_std.size(0)});
+  const torch::Tensor clamped = log_std - excess;
   // descent goes against the gradient: below the range only negative ones lead up
   clamped.register_hook([low = excess.lt(0), high = excess.gt(0)](const torch::Tensor& gradient) {
     return gradient.masked_fill((low & gradient.gt(0)) | (high & gradient.lt(0)), 0.0);
   });
-  return clamped;
+  return clamped.unsqueeze(0).expand({rows, log_std.size(0)});
 }
 
 /// Log density [B] and entropy [B] of a diagonal Gaussian; log_std float[B, size].

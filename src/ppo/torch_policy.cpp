@@ -138,7 +138,8 @@ class TorchPolicy final : public Policy {
   RunningMoments observation_moments_, return_moments_;
   std::optional<detail::Gaussian> gaussian_;
   std::optional<detail::Categorical> categorical_;
-  std::vector<float> scratch_;
+  std::vector<float> scratch_;                 // float[num_outputs]
+  std::vector<float> padded_mean_, padded_z_;  // one row each, as the kernels read them
 };
 
 TorchPolicy::TorchPolicy(const Spec& spec, TorchNetwork network, const TorchPolicyOptions& options)
@@ -152,6 +153,8 @@ TorchPolicy::TorchPolicy(const Spec& spec, TorchNetwork network, const TorchPoli
   else
     gaussian_.emplace(num_outputs());
   scratch_.resize(static_cast<std::size_t>(num_outputs()));
+  padded_mean_.resize((scratch_.size() + 7) / 8 * 8);
+  padded_z_.resize(padded_mean_.size());
   lay_out();
 }
 
@@ -293,7 +296,10 @@ void TorchPolicy::act_row(const ActInput& input, const ActOutput& output, std::s
       gaussian_->mode(outputs, action);
     else
       gaussian_->sample(outputs, rng, action);
-    log_prob = gaussian_->log_prob(outputs, action, scratch_.data());
+    // the kernels read whole vectors, and LibTorch's rows end where they end
+    std::copy_n(outputs, size, padded_mean_.begin());
+    gaussian_->log_probs(padded_mean_.data(), static_cast<int>(padded_mean_.size()), action,
+                         nullptr, 0, 1, padded_z_.data(), &log_prob);
   }
   if (!output.log_probs.empty()) output.log_probs[row] = log_prob;
   if (!output.actions.empty()) std::copy_n(action, size, output.actions.data() + row * size);

@@ -201,17 +201,24 @@ TEST_CASE("gradients of standard deviations beyond their bounds lead back, the s
   std::iota(indices.begin(), indices.end(), 0);
   set_log_std(0, canter::kMaxLogStd + 1);
   set_log_std(2, canter::kMaxLogStd + 2);
-  check_same_gradients(twins, Samples(*twins.mlp, 64, false), indices,
-                       {.entropy_coefficient = 0.01f});
+  // the sign of a large entropy coefficient says where the gradient leads
+  const Samples wide(*twins.mlp, 64, false);
+  check_same_gradients(twins, wide, indices, {.entropy_coefficient = -10});
   for (const auto& policy : {twins.mlp, twins.torch}) {
     CHECK(policy->gradients().last(3)[0] > 0);  // descent lowers it
     CHECK(policy->gradients().last(3)[2] > 0);
+  }
+  check_same_gradients(twins, wide, indices, {.entropy_coefficient = 10});
+  for (const auto& policy : {twins.mlp, twins.torch}) {
+    CHECK(policy->gradients().last(3)[0] == 0);  // would raise it further
+    CHECK(policy->gradients().last(3)[1] < 0);   // inside the bounds
+    CHECK(policy->gradients().last(3)[2] == 0);
   }
   // at the other end densities are too steep to compare digits
   set_log_std(1, canter::kMinLogStd - 1);
   const Samples narrow(*twins.mlp, 64, false);
   for (const auto& policy : {twins.mlp, twins.torch}) {
-    policy->backward(narrow.view(), indices, {}, 1);
+    policy->backward(narrow.view(), indices, {.entropy_coefficient = 1e9f}, 1);
     CHECK(policy->gradients().last(3)[1] < 0);
   }
 }
