@@ -6,6 +6,7 @@
 #include "canter/base/options.hpp"
 #include "canter/checkpoint/safetensors.hpp"
 #include "canter/ppo/mlp_policy.hpp"
+#include "policy_content.hpp"
 
 namespace canter {
 namespace {
@@ -109,8 +110,9 @@ std::shared_ptr<Policy> build(const SafetensorsFile& file) {
 
 }  // namespace
 
-void save_policy(const std::filesystem::path& path, const Policy& policy) {
-  StateDict state;
+namespace detail {
+
+void describe_policy(const Policy& policy, StateDict& state, Metadata& metadata) {
   policy.save(state);
   const Spec& spec = policy.spec();
   if (const Box* box = std::get_if<Box>(&spec.action)) {
@@ -122,12 +124,21 @@ void save_policy(const std::filesystem::path& path, const Policy& policy) {
     state.append_owned<float>("spec/action_lows", lows, {box->size});
     state.append_owned<float>("spec/action_highs", highs, {box->size});
   }
-  Metadata metadata{{"policy.kind", policy.kind()}, {"policy.format", std::string(kFormat)}};
+  metadata["policy.kind"] = policy.kind();
+  metadata["policy.format"] = kFormat;
   write_options(metadata, "spec.", describe(spec));
   if (policy.kind() == "mlp") {
     write_options(metadata, "mlp.", mlp_options(policy));
     metadata["policy.kernels"] = kernel_name();
   }
+}
+
+}  // namespace detail
+
+void save_policy(const std::filesystem::path& path, const Policy& policy) {
+  StateDict state;
+  Metadata metadata;
+  detail::describe_policy(policy, state, metadata);
   write_safetensors(path, state, metadata);
 }
 

@@ -291,7 +291,14 @@ bool Trainer::train(const std::function<bool(const Report&)>& callback, double m
       go_on = false;
     }
   }
-  if (self.has_directory()) save();
+  if (self.has_directory()) {
+    // the last iteration may have begun a save of its own
+    if (self.saved_iteration == iteration()) {
+      self.finish_save({});
+    } else {
+      save();
+    }
+  }
   if (error) std::rethrow_exception(error);
   return is_complete();
 }

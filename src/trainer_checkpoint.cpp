@@ -4,13 +4,14 @@
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "canter/base/error.hpp"
-#include "canter/policy_file.hpp"
 #include "checkpoint/checksum.hpp"
+#include "checkpoint/durable_file.hpp"
+#include "checkpoint/safetensors_image.hpp"
 #include "config.hpp"
+#include "policy_content.hpp"
 #include "rank_state.hpp"
 #include "trainer_impl.hpp"
 
@@ -83,15 +84,11 @@ StateDict Trainer::Impl::local_state() const {
   return all;
 }
 
-void Trainer::Impl::start_save() {
-  state.metrics_size = metrics.size();
-  const StateDict local = local_state();
-  std::deque<std::vector<std::byte>> memory;
-  const StateDict global = detail::gather_state(local, *communicator, memory);
-  if (!store) return;
-  CheckpointInfo info{.world_size = communicator->size(),
-                      .env_first = pool->options().env_offset,
-                      .env_count = std::int64_t{pool->num_envs()} * communicator->size()};
+// what every manifest of this run says; made once, to keep saves short
+void Trainer::Impl::describe(const StateDict& global) {
+  info = {.world_size = communicator->size(),
+          .env_first = pool->options().env_offset,
+          .env_count = std::int64_t{pool->num_envs()} * communicator->size()};
   for (const Array& array : global.arrays())
     info.components[component_of(array.name)] = kComponentVersion;
   const std::string config = detail::to_toml(described());
@@ -99,12 +96,34 @@ void Trainer::Impl::start_save() {
                      {"compiler", __VERSION__},  {"kernels", std::string(kernel_name())},
                      {"policy", policy->kind()}, {"environment", pool->name()},
                      {"config", config},         {"config_xxh3", detail::checksum(config)}};
+}
+
+void Trainer::Impl::start_save() {
+  state.metrics_size = metrics.size();
+  const StateDict local = local_state();
+  std::deque<std::vector<std::byte>> memory;
+  const StateDict global = detail::gather_state(local, *communicator, memory);
+  saved_iteration = state.report.iteration;
+  last_save = Clock::now();
+  if (!store) return;
+  if (info.components.empty()) describe(global);
   visit(state.report, [&](std::string_view name, const auto& value) {
     info.metrics[std::string(name)] = static_cast<double>(value);
   });
-  saved_iteration = state.report.iteration;
-  last_save = Clock::now();
-  store->save(state.report.env_steps, global, info);
+  store->save(state.report.env_steps, global, info, policy_writer());
+}
+
+// copies the policy now; what it returns writes policy.safetensors later, in another thread
+std::function<void()> Trainer::Impl::policy_writer() const {
+  StateDict arrays;
+  Metadata metadata;
+  detail::describe_policy(*policy, arrays, metadata);
+  auto image = std::make_shared<detail::SafetensorsImage>();
+  image->fill(arrays, metadata);
+  return [image, path = std::filesystem::path(options.directory) / "policy.safetensors"] {
+    image->seal();
+    detail::write_durably(path, image->bytes());
+  };
 }
 
 // at the end of an iteration: a save that fails is told, and training goes on
@@ -127,12 +146,21 @@ void Trainer::Impl::save_in_time() {
   }
 }
 
-// the policy's file and the checkpoint of this boundary, both durable
-void Trainer::Impl::finish_save() {
+void Trainer::Impl::save_now() {
   std::string reason;
-  if (store) {
+  try {
+    start_save();
+  } catch (const CheckpointError& error) {
+    // in the background it is the save before this one that failed
+    (options.checkpoint.background ? warning : reason) += error.what();
+  }
+  finish_save(reason);
+}
+
+// until the save under way is durable; ranks agree whether it is
+void Trainer::Impl::finish_save(std::string reason) {
+  if (store && reason.empty()) {
     try {
-      save_policy(std::filesystem::path(options.directory) / "policy.safetensors", *policy);
       store->wait();
     } catch (const CheckpointError& error) {
       reason = error.what();
@@ -147,8 +175,7 @@ void Trainer::save() {
   if (!self.has_directory()) throw InvalidArgument("save needs a directory in TrainerOptions");
   if (self.failed) throw Error("an iteration failed: there is no boundary to save; call resume()");
   self.begin();
-  self.start_save();
-  self.finish_save();
+  self.save_now();
 }
 
 // the newest checkpoint as the state of the whole run, on every rank
@@ -244,7 +271,7 @@ bool Trainer::Impl::resume() {
       observations.begin(), observations.end(),
       rollout.row(rollout.observations, rollout.horizon(), pool->spec().observation_size).begin());
   for (const std::string& reason : checkpoint->rejected) warning += "set aside: " + reason + "; ";
-  saved_iteration = state.report.iteration;
+  saved_iteration = -1;
   resumed = true;
   failed = begun = false;
   return true;

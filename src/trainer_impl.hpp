@@ -32,6 +32,7 @@ struct Trainer::Impl {
   Ppo ppo;
   std::unique_ptr<CheckpointStore> store;  // rank 0 of a run with a directory
   detail::MetricsFile metrics;
+  CheckpointInfo info;  // of the next save
 
   // one step's memory that is not part of the rollout
   std::vector<std::uint8_t> diverged;         // 0/1 [num_envs]
@@ -72,9 +73,12 @@ struct Trainer::Impl {
   RunOptions described() const;
   StateDict state_without_pool() const;
   StateDict local_state() const;
+  void describe(const StateDict& global);
+  std::function<void()> policy_writer() const;
   void start_save();
   void save_in_time();
-  void finish_save();
+  void save_now();
+  void finish_save(std::string reason);
   std::optional<Checkpoint> load_checkpoint();
   void check_fits(const Checkpoint& checkpoint, const StateDict& local) const;
   bool resume();

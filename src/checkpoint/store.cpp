@@ -39,6 +39,7 @@ double seconds_since(Clock::time_point start) {
 struct Job {
   detail::SafetensorsImage image;
   detail::Manifest manifest;
+  std::function<void()> after_commit;
   Clock::time_point start;
 };
 
@@ -151,6 +152,7 @@ void CheckpointStore::Impl::commit() {
   write_step(folder, shard);
   detail::remove_leftovers(folder);
   prune(job.manifest.step);
+  if (job.after_commit) job.after_commit();
 }
 
 void CheckpointStore::Impl::write_step(const fs::path& folder, const std::string& shard) {
@@ -213,7 +215,8 @@ CheckpointStore::~CheckpointStore() {
   impl_->writer.join();
 }
 
-void CheckpointStore::save(std::int64_t step, const StateDict& state, const CheckpointInfo& info) {
+void CheckpointStore::save(std::int64_t step, const StateDict& state, const CheckpointInfo& info,
+                           std::function<void()> after_commit) {
   const Clock::time_point start = Clock::now();
   if (step < 0 || step >= 1'000'000'000'000'000'000)
     throw InvalidArgument("step must be in [0, 1e18), got " + std::to_string(step));
@@ -221,6 +224,7 @@ void CheckpointStore::save(std::int64_t step, const StateDict& state, const Chec
   Job& job = impl_->job;
   job.start = start;
   job.manifest = {.step = step, .info = info, .files = {}};
+  job.after_commit = std::move(after_commit);
   job.image.fill(state, {{"step", std::to_string(step)}});
   impl_->num_bytes = state.num_bytes();
   if (impl_->options.background) {

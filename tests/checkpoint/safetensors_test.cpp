@@ -79,7 +79,8 @@ TEST_CASE("an empty dictionary is a file too") {
 
 TEST_CASE("metadata that JSON writes six times as long") {
   const std::string text(10000, '\x01');
-  const SafetensorsFile file = parse_safetensors(to_safetensors(sample_state(), {{"k", text}}), "x");
+  const SafetensorsFile file =
+      parse_safetensors(to_safetensors(sample_state(), {{"k", text}}), "x");
   CHECK(file.metadata.at("k") == text);
   CHECK(file.arrays.get<double>("env/qpos", {3, 1})[1] == -1e300);
 }

@@ -112,6 +112,19 @@ TEST_CASE("a snapshot does not see later changes") {
   CHECK(verified_step(*store.load_newest()) == 7);
 }
 
+TEST_CASE("what follows a commit finds the checkpoint there, and its errors are the save's") {
+  const Scratch scratch;
+  CheckpointStore store(scratch.path());
+  bool there = false;
+  store.save(1, {}, {},
+             [&] { there = fs::exists(scratch.path() / "step-000000000001" / "MANIFEST.json"); });
+  store.wait();
+  CHECK(there);
+  store.save(2, {}, {}, [] { throw CheckpointError("no room for the rest"); });
+  CHECK_THROWS_WITH_AS(store.wait(), "no room for the rest", CheckpointError);
+  CHECK(store.load_newest()->step == 2);
+}
+
 TEST_CASE("saving a step again replaces it") {
   const Scratch scratch;
   CheckpointStore store(scratch.path());

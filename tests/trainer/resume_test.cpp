@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <regex>
 
@@ -174,6 +177,85 @@ TEST_CASE("what does not fit is named, and nothing changes") {
   CHECK(trainer->iteration() == 0);
   // and the run that is there is not written over
   CHECK_THROWS_WITH_AS(trainer->iterate(), doctest::Contains("call resume() first"), Error);
+}
+
+namespace {
+
+// copies the newest checkpoint of `from` into `to`, with one thing changed on the way
+template <class Change>
+void copy_checkpoint(const fs::path& from, const fs::path& to, Change&& change) {
+  const auto checkpoint = CheckpointStore(from / "checkpoints").load_newest();
+  REQUIRE(checkpoint);
+  CheckpointInfo info = checkpoint->info;
+  std::vector<Array> arrays = checkpoint->state.arrays();
+  change(arrays, info);
+  StateDict state;
+  for (Array& array : arrays) state.append(std::move(array));
+  CheckpointStore store(to / "checkpoints");
+  store.save(checkpoint->step, state, info);
+  store.wait();
+}
+
+Array& named(std::vector<Array>& arrays, std::string_view name) {
+  const auto found = std::ranges::find(arrays, name, &Array::name);
+  REQUIRE(found != arrays.end());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint whose arrays do not fit is refused by name, and nothing changes") {
+  const Scratch scratch;
+  const fs::path good = scratch.path() / "good", bad = scratch.path() / "bad";
+  {
+    auto trainer = make_small_trainer("one leg", {.trainer = short_iterations(good.string())});
+    iterate(*trainer, 2);
+    trainer->save();
+  }
+  static constexpr std::array<std::byte, 8> kEight{};
+  const Array extra{"policy/extra", Dtype::u8, {8}, kEight};
+  std::string expected;
+  std::function<void(std::vector<Array>&, CheckpointInfo&)> change;
+  const auto check = [&] {
+    copy_checkpoint(good, bad, change);
+    auto trainer = make_small_trainer("one leg", {.trainer = short_iterations(bad.string())});
+    const std::string before = trainer->digest();
+    CHECK_THROWS_WITH_AS(trainer->resume(), doctest::Contains(expected.c_str()), CheckpointError);
+    CHECK(trainer->digest() == before);
+    fs::remove_all(bad);
+  };
+  // each array in its turn is missing, or has another shape, or another type
+  std::vector<std::string> names;
+  const auto newest = CheckpointStore(good / "checkpoints").load_newest();
+  for (const Array& array : newest->state.arrays()) names.push_back(array.name);
+  CHECK(names.size() > 15);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    expected = name;
+    change = [&](std::vector<Array>& arrays, CheckpointInfo&) {
+      std::erase_if(arrays, [&](const Array& a) { return a.name == name; });
+    };
+    check();
+    change = [&](std::vector<Array>& arrays, CheckpointInfo&) {
+      Array& array = named(arrays, name);
+      array.dtype = Dtype::u8;
+      array.shape = {1};
+      array.bytes = array.bytes.first(1);
+    };
+    check();
+  }
+  expected = "policy/extra";
+  change = [&](std::vector<Array>& arrays, CheckpointInfo&) { arrays.push_back(extra); };
+  check();
+  expected = "component 'ppo' has version 2";
+  change = [](std::vector<Array>&, CheckpointInfo& info) { info.components["ppo"] = 2; };
+  check();
+  expected = "of 2 ranks, this run has 1";
+  change = [](std::vector<Array>&, CheckpointInfo& info) { info.world_size = 2; };
+  check();
+  // and unchanged it fits
+  copy_checkpoint(good, bad, [](std::vector<Array>&, CheckpointInfo&) {});
+  CHECK(make_small_trainer("one leg", {.trainer = short_iterations(bad.string())})->resume());
 }
 
 TEST_CASE("another total_steps, other threads and another place may be given") {

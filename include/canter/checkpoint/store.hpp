@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,8 +70,10 @@ class CheckpointStore {
   /// Copies the state (the only stall) and commits it in the background; waits for the save before
   /// it first. Saving a step again replaces it at the commit.
   /// @throws CheckpointError of this or, when background, of the save before it: that error does
-  /// not keep this save from being made.
-  void save(std::int64_t step, const StateDict& state, const CheckpointInfo& info);
+  /// not keep this save from being made. `after_commit` runs once the checkpoint is durable, in the
+  /// thread that wrote it; what it throws is an error of this save.
+  void save(std::int64_t step, const StateDict& state, const CheckpointInfo& info,
+            std::function<void()> after_commit = {});
   /// Blocks until the latest save is durable. @throws CheckpointError if it failed.
   void wait();
   /// Does not block. @throws CheckpointError if a save has failed since the last call that told.

@@ -1,0 +1,13 @@
+#pragma once
+// What a policy file holds, for whoever writes one in a way of its own.
+
+#include "canter/base/state.hpp"
+#include "canter/checkpoint/safetensors.hpp"
+#include "canter/ppo/policy.hpp"
+
+namespace canter::detail {
+
+/// Appends the arrays of a policy file, views of the policy, and sets its metadata.
+void describe_policy(const Policy& policy, StateDict& state, Metadata& metadata);
+
+}  // namespace canter::detail
