@@ -7,7 +7,10 @@
 
 namespace canter::detail {
 
-/// Appends the arrays of a policy file, views of the policy, and sets its metadata.
-void describe_policy(const Policy& policy, StateDict& state, Metadata& metadata);
+/// Appends the arrays of a policy file: views of the policy.
+void append_policy(const Policy& policy, StateDict& state);
+
+/// The metadata of a policy file; they never change.
+Metadata policy_metadata(const Policy& policy);
 
 }  // namespace canter::detail

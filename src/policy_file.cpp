@@ -112,7 +112,7 @@ std::shared_ptr<Policy> build(const SafetensorsFile& file) {
 
 namespace detail {
 
-void describe_policy(const Policy& policy, StateDict& state, Metadata& metadata) {
+void append_policy(const Policy& policy, StateDict& state) {
   policy.save(state);
   const Spec& spec = policy.spec();
   if (const Box* box = std::get_if<Box>(&spec.action)) {
@@ -124,22 +124,24 @@ void describe_policy(const Policy& policy, StateDict& state, Metadata& metadata)
     state.append_owned<float>("spec/action_lows", lows, {box->size});
     state.append_owned<float>("spec/action_highs", highs, {box->size});
   }
-  metadata["policy.kind"] = policy.kind();
-  metadata["policy.format"] = kFormat;
-  write_options(metadata, "spec.", describe(spec));
+}
+
+Metadata policy_metadata(const Policy& policy) {
+  Metadata metadata{{"policy.kind", policy.kind()}, {"policy.format", std::string(kFormat)}};
+  write_options(metadata, "spec.", describe(policy.spec()));
   if (policy.kind() == "mlp") {
     write_options(metadata, "mlp.", mlp_options(policy));
     metadata["policy.kernels"] = kernel_name();
   }
+  return metadata;
 }
 
 }  // namespace detail
 
 void save_policy(const std::filesystem::path& path, const Policy& policy) {
   StateDict state;
-  Metadata metadata;
-  detail::describe_policy(policy, state, metadata);
-  write_safetensors(path, state, metadata);
+  detail::append_policy(policy, state);
+  write_safetensors(path, state, detail::policy_metadata(policy));
 }
 
 std::shared_ptr<Policy> load_policy(const std::filesystem::path& path) {

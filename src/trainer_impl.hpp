@@ -9,6 +9,7 @@
 
 #include "canter/run.hpp"
 #include "canter/trainer.hpp"
+#include "checkpoint/safetensors_image.hpp"
 #include "episode_window.hpp"
 #include "metrics_file.hpp"
 #include "trainer_state.hpp"
@@ -33,6 +34,8 @@ struct Trainer::Impl {
   std::unique_ptr<CheckpointStore> store;  // rank 0 of a run with a directory
   detail::MetricsFile metrics;
   CheckpointInfo info;  // of the next save
+  std::shared_ptr<detail::SafetensorsImage> policy_image;
+  Metadata policy_metadata;
 
   // one step's memory that is not part of the rollout
   std::vector<std::uint8_t> diverged;         // 0/1 [num_envs]
@@ -74,7 +77,7 @@ struct Trainer::Impl {
   StateDict state_without_pool() const;
   StateDict local_state() const;
   void describe(const StateDict& global);
-  std::function<void()> policy_writer() const;
+  std::function<void()> policy_writer();
   void start_save();
   void save_in_time();
   void save_now();

@@ -4,6 +4,8 @@
 
 #include "canter/checkpoint/store.hpp"
 
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -103,6 +105,11 @@ void CheckpointStore::Impl::start_writer() {
 }
 
 void CheckpointStore::Impl::write_loop() {
+#ifdef SCHED_BATCH
+  // waking up must not push the training thread off its core
+  const sched_param parameters{};
+  pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);
+#endif
   std::unique_lock lock(mutex);
   while (true) {
     changed.wait(lock, [this] { return in_flight || stopping; });
@@ -152,7 +159,8 @@ void CheckpointStore::Impl::commit() {
   write_step(folder, shard);
   detail::remove_leftovers(folder);
   prune(job.manifest.step);
-  if (job.after_commit) job.after_commit();
+  // what it holds on to is free again before the next save
+  if (const auto after_commit = std::exchange(job.after_commit, {})) after_commit();
 }
 
 void CheckpointStore::Impl::write_step(const fs::path& folder, const std::string& shard) {

@@ -11,8 +11,14 @@
 
 class Scratch {
  public:
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "canter-XXXXXX").string();
+  enum class Place { disk, memory };
+
+  /// memory: on a tmpfs where there is one, for tests that save thousands of times.
+  explicit Scratch(Place place = Place::disk) {
+    const bool memory = place == Place::memory && std::filesystem::is_directory("/dev/shm");
+    const std::filesystem::path parent =
+        memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string pattern = (parent / "canter-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = pattern;
   }

@@ -91,7 +91,7 @@ TEST_CASE("killed at random times, inside saves too: always the same run") {
   std::mt19937 random(7);
   for (const std::string run : {"CartPole-v1", "one leg"}) {
     CAPTURE(run);
-    const Scratch scratch;
+    const Scratch scratch(Scratch::Place::memory);
     const std::string directory = scratch.path();
     // every iteration saves, so most kills hit a save
     ChildTask task{
