@@ -38,14 +38,20 @@ void apply_cleanrl_discrete(RunOptions& run) {
   run.trainer.total_steps = 500'000;
 }
 
-// many environments, short rollouts, true bootstrap at the time limit
+// many environments, rollouts that are short for each of them, a true bootstrap at the time limit.
+// continuous: chosen by trial on HalfCheetah-v5, where it passes a return of 5000 within 2M steps
 void apply_fast(RunOptions& run, bool discrete) {
-  run.pool.num_envs = discrete ? 16 : 64;
-  run.trainer.ppo = {.horizon = discrete ? 64 : 32,
-                     .num_epochs = 10,
-                     .num_minibatches = discrete ? 4 : 8,
-                     .learning_rate = discrete ? 1e-3f : 3e-4f};
-  run.trainer.total_steps = discrete ? 100'000 : 1'000'000;
+  PpoOptions& ppo = run.trainer.ppo;
+  if (discrete) {
+    run.pool.num_envs = 16;
+    ppo = {.horizon = 64, .num_epochs = 10, .num_minibatches = 4, .learning_rate = 1e-3f};
+    run.trainer.total_steps = 100'000;
+  } else {
+    run.pool.num_envs = 64;
+    run.policy.log_std_init = -0.5f;
+    ppo = {.horizon = 128, .num_epochs = 10, .num_minibatches = 32, .learning_rate = 6e-4f};
+    run.trainer.total_steps = 2'000'000;
+  }
 }
 
 // tasks with a model file act through its actuators; the others say it without needing a file
