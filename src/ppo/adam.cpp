@@ -10,8 +10,9 @@ namespace {
 
 // sums are taken per chunk and then in the order of the chunks, whoever took them
 constexpr std::size_t kChunk = 1024;
-// smaller arrays are done sooner than a second thread has joined
-constexpr std::size_t kParallelStep = 8 * kChunk, kParallelNorm = 64 * kChunk;
+// smaller arrays are done sooner than a second thread has joined; from here on each thread looks at
+// the part that it also updates, which stays in its cache
+constexpr std::size_t kParallelFrom = 8 * kChunk;
 
 std::size_t num_chunks(std::size_t n) {
   return (n + kChunk - 1) / kChunk;
@@ -19,10 +20,10 @@ std::size_t num_chunks(std::size_t n) {
 
 // runs body(first, last chunk) over contiguous ranges, one per thread
 template <class Body>
-void for_chunks(std::size_t n, std::size_t parallel_from, Threads& threads, Body&& body) {
+void for_chunks(std::size_t n, Threads& threads, Body&& body) {
   const std::size_t chunks = num_chunks(n);
   const std::size_t parts =
-      n < parallel_from ? 1 : std::min(chunks, static_cast<std::size_t>(threads.size()));
+      n < kParallelFrom ? 1 : std::min(chunks, static_cast<std::size_t>(threads.size()));
   if (parts <= 1) return body(std::size_t{0}, chunks);
   threads.parallel_for(static_cast<int>(parts), [&](int i) {
     const auto part = static_cast<std::size_t>(i);
@@ -38,7 +39,7 @@ Adam::Adam(std::size_t num_parameters)
       chunk_sums_(num_chunks(num_parameters)) {}
 
 double Adam::norm(std::span<const float> gradients, Threads& threads) {
-  for_chunks(gradients.size(), kParallelNorm, threads, [&](std::size_t first, std::size_t last) {
+  for_chunks(gradients.size(), threads, [&](std::size_t first, std::size_t last) {
     for (std::size_t c = first; c < last; ++c) {
       const std::size_t begin = c * kChunk, end = std::min(begin + kChunk, gradients.size());
       chunk_sums_[c] = kernels::sum_of_squares(gradients.data() + begin, end - begin);
@@ -62,7 +63,7 @@ void Adam::step(std::span<float> parameters, std::span<float> gradients, float g
       .inverse_bias2 =
           static_cast<float>(1 / std::sqrt(1 - std::pow(static_cast<double>(options.beta2), t))),
       .epsilon = options.epsilon};
-  for_chunks(parameters.size(), kParallelStep, threads, [&](std::size_t first, std::size_t last) {
+  for_chunks(parameters.size(), threads, [&](std::size_t first, std::size_t last) {
     const std::size_t begin = first * kChunk, end = std::min(last * kChunk, parameters.size());
     kernels::adam_step(parameters.data() + begin, gradients.data() + begin,
                        first_moments_.data() + begin, second_moments_.data() + begin, end - begin,

@@ -9,6 +9,9 @@ namespace {
 // it would become a denormal number, and those are a hundred times slower
 constexpr float kNegligible = 1e-35f;
 
+// between these, a sum of squares in float32 has lost nothing that matters
+constexpr double kSmallestSquare = 1e-25, kLargestSquare = 1e37;
+
 }  // namespace
 
 void adam_step(float* __restrict parameters, float* __restrict gradients,
@@ -29,17 +32,25 @@ void adam_step(float* __restrict parameters, float* __restrict gradients,
 }
 
 double sum_of_squares(const float* x, std::size_t n) noexcept {
-  constexpr std::size_t kLanes = 16;
-  double lanes[kLanes] = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (std::size_t k = 0; k < kLanes; ++k) {
-      const double value = static_cast<double>(x[i + k]);
-      lanes[k] += value * value;
-    }
+  // short sums in float32: fast, and each of the lanes adds few numbers
+  constexpr std::size_t kLanes = 32, kBlock = 32 * kLanes;
   double sum = 0;
-  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  for (std::size_t k = 0; k < kLanes; ++k) sum += lanes[k];
+  for (std::size_t first = 0; first < n; first += kBlock) {
+    const std::size_t last = first + kBlock < n ? first + kBlock : n;
+    float lanes[kLanes] = {};
+    std::size_t i = first;
+    for (; i + kLanes <= last; i += kLanes)
+      for (std::size_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k] * x[i + k];
+    double block = 0;
+    for (std::size_t k = 0; k < kLanes; ++k) block += static_cast<double>(lanes[k]);
+    for (; i < last; ++i) block += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    // squares beyond the range of float32: once more in float64
+    if (!(block >= kSmallestSquare && block <= kLargestSquare)) {
+      block = 0;
+      for (i = first; i < last; ++i) block += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    }
+    sum += block;
+  }
   return sum;
 }
 

@@ -20,7 +20,7 @@ struct AdamStep {
 void adam_step(float* parameters, float* gradients, float* first_moments, float* second_moments,
                std::size_t n, const AdamStep& step) noexcept;
 
-/// Sum of x[i]^2 in float64, in an order that depends on n alone.
+/// Sum of x[i]^2 to float32 accuracy without its overflow, in an order that depends on n alone.
 double sum_of_squares(const float* x, std::size_t n) noexcept;
 
 /// Largest magnitude that counts as usable: beyond it a square overflows float32.
