@@ -8,12 +8,10 @@
 //   pool->reset(buffers.view());
 //   pool->step(actions, buffers.view());
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "canter/base/spec.hpp"
@@ -23,12 +21,6 @@
 #include "canter/env/step.hpp"
 
 namespace canter {
-
-/// What happens when an episode ends (Gymnasium's AutoresetMode).
-enum class AutoresetMode { same_step };
-constexpr std::array<std::string_view, 1> enum_names(AutoresetMode) {
-  return {"same_step"};
-}
 
 /// Options of a pool.
 struct PoolOptions {
