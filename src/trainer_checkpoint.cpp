@@ -92,10 +92,15 @@ void Trainer::Impl::describe(const StateDict& global) {
   for (const Array& array : global.arrays())
     info.components[component_of(array.name)] = kComponentVersion;
   const std::string config = detail::to_toml(described());
-  info.provenance = {{"canter", CANTER_VERSION}, {"mujoco", mj_versionString()},
-                     {"compiler", __VERSION__},  {"kernels", std::string(kernel_name())},
-                     {"policy", policy->kind()}, {"environment", pool->name()},
-                     {"config", config},         {"config_xxh3", detail::checksum(config)}};
+  info.provenance = {{"canter", CANTER_VERSION},
+                     {"mujoco", mj_versionString()},
+                     {"compiler", __VERSION__},
+                     {"kernels", std::string(kernel_name())},
+                     {"policy", policy->kind()},
+                     {"environment", pool->name()},
+                     {"model_hash", pool->model_hash()},
+                     {"config", config},
+                     {"config_xxh3", detail::checksum(config)}};
 }
 
 void Trainer::Impl::start_save() {
@@ -237,6 +242,12 @@ void Trainer::Impl::check_fits(const Checkpoint& checkpoint, const StateDict& lo
       for (const std::string& line : different) message += "\n  " + line;
       throw InvalidArgument(message);
     }
+    if (const auto hash = info.provenance.find("model_hash");
+        hash == info.provenance.end() || hash->second != pool->model_hash())
+      throw CheckpointError("the checkpoint was made with another model of '" + pool->name() +
+                            "': its hash is " +
+                            (hash == info.provenance.end() ? "missing" : hash->second) +
+                            ", expected " + pool->model_hash());
   }
   check_names(local, state_without_pool());
   policy->validate(local);
@@ -244,6 +255,19 @@ void Trainer::Impl::check_fits(const Checkpoint& checkpoint, const StateDict& lo
   pool->validate(part_of_pool(local, ppo));
   window.validate(local);
   detail::TrainerState::read(local);
+}
+
+// the same bits are promised for the same build only
+void Trainer::Impl::compare_builds(const CheckpointInfo& saved) {
+  const std::pair<const char*, std::string> here[] = {{"canter", CANTER_VERSION},
+                                                      {"mujoco", mj_versionString()},
+                                                      {"compiler", __VERSION__},
+                                                      {"kernels", std::string(kernel_name())}};
+  for (const auto& [name, value] : here)
+    if (const auto before = saved.provenance.find(name);
+        before != saved.provenance.end() && before->second != value)
+      warning += std::string("saved with ") + name + ' ' + before->second + ", this is " + value +
+                 ": the last bits may differ; ";
 }
 
 bool Trainer::Impl::resume() {
@@ -274,6 +298,7 @@ bool Trainer::Impl::resume() {
       observations.begin(), observations.end(),
       rollout.row(rollout.observations, rollout.horizon(), pool->spec().observation_size).begin());
   for (const std::string& reason : checkpoint->rejected) warning += "set aside: " + reason + "; ";
+  compare_builds(checkpoint->info);
   saved_iteration = -1;
   resumed = true;
   failed = begun = false;

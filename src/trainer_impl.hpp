@@ -84,6 +84,7 @@ struct Trainer::Impl {
   void finish_save(std::string reason);
   std::optional<Checkpoint> load_checkpoint();
   void check_fits(const Checkpoint& checkpoint, const StateDict& local) const;
+  void compare_builds(const CheckpointInfo& saved);
   bool resume();
 };
 

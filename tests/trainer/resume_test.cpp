@@ -253,6 +253,17 @@ TEST_CASE("a checkpoint whose arrays do not fit is refused by name, and nothing 
   expected = "of 2 ranks, this run has 1";
   change = [](std::vector<Array>&, CheckpointInfo& info) { info.world_size = 2; };
   check();
+  expected = "another model of";
+  change = [](std::vector<Array>&, CheckpointInfo& info) {
+    // sizes agree, one gear does not
+    std::string xml = kOneLegXml;
+    xml.replace(xml.find("gear=\"8\""), 8, "gear=\"9\"");
+    const auto pool = mujoco::make_pool<OneLeg>(mujoco::parse_model(xml), {});
+    CHECK(pool->model_hash().size() == 16);
+    CHECK(info.provenance.at("model_hash") != pool->model_hash());
+    info.provenance["model_hash"] = pool->model_hash();
+  };
+  check();
   // and unchanged it fits
   copy_checkpoint(good, bad, [](std::vector<Array>&, CheckpointInfo&) {});
   CHECK(make_small_trainer("one leg", {.trainer = short_iterations(bad.string())})->resume());

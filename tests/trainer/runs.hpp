@@ -13,7 +13,7 @@
 
 namespace canter::testing {
 
-inline constexpr const char* kHopperXml = R"(
+inline constexpr const char* kOneLegXml = R"(
 <mujoco><option timestep="0.01"/>
   <worldbody>
     <geom type="plane" size="5 5 .1"/>
@@ -90,7 +90,7 @@ inline std::shared_ptr<EnvPool> make_small_pool(const std::string& name, const V
                             .num_threads = v.num_threads,
                             .num_shards = 2 * v.num_threads,
                             .max_episode_steps = 50};
-  if (name == "one leg") return mujoco::make_pool<OneLeg>(mujoco::parse_model(kHopperXml), options);
+  if (name == "one leg") return mujoco::make_pool<OneLeg>(mujoco::parse_model(kOneLegXml), options);
   return make_pool(name, options);
 }
 

@@ -118,6 +118,9 @@ class EnvPool {
   void reset_to(int i, std::span<const double> qpos, std::span<const double> qvel,
                 std::span<float> observation);
 
+  /// A hash of the simulated model, the same in every process; "" for simulators without one. State
+  /// saved under one model means nothing under another.
+  std::string model_hash() const;
   /// Why the pool cannot be saved (a task with data but no `state`, sleep, IPC), or "".
   std::string refuses_save() const;
   /// Everything that the next step depends on, below "env/", one row per environment: rng (words of

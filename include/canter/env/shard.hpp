@@ -81,6 +81,9 @@ class Shard {
   virtual void save(std::span<const std::span<std::byte>> fields) const = 0;
   virtual void load(std::span<const std::span<const std::byte>> fields) = 0;
 
+  /// A hash of the simulated model, the same in every process; "" for simulators without one.
+  virtual std::string model_hash() const { return ""; }
+
   /// Adds the shard's warnings since it was made to `counts`.
   virtual void count_warnings(WarningCounts& counts) const;
 };

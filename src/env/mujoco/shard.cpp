@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 
 #include "canter/base/error.hpp"
@@ -227,6 +228,18 @@ EnvState TaskShard::state(int row) const {
 std::string TaskShard::refuses_save() const {
   const std::string task = tasks_->refuses_save();
   return task.empty() ? bookkeeping_outside_state(*model_) : task;
+}
+
+// FNV-1a (Fowler, Noll, Vo) over the compiled model as MuJoCo writes it
+std::string TaskShard::model_hash() const {
+  const LogGuard guard;
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(mj_sizeModel(model_.get())));
+  mj_saveModel(model_.get(), nullptr, bytes.data(), static_cast<int>(bytes.size()));
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return text.data();
 }
 
 std::vector<StateField> TaskShard::state_fields() const {

@@ -33,6 +33,7 @@ class TaskShard final : public Shard {
   std::vector<StateField> state_fields() const override;
   void save(std::span<const std::span<std::byte>> fields) const override;
   void load(std::span<const std::span<const std::byte>> fields) override;
+  std::string model_hash() const override;
   void count_warnings(WarningCounts& counts) const override;
 
  private:
