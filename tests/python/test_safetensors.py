@@ -63,10 +63,12 @@ def test_policy_file(run: Path) -> None:
     assert start % 4096 == 0
     assert metadata["format"] == "canter"
     assert metadata["policy.kind"] == "mlp"
-    # 4-8-2 and 4-8-1, weights and biases
-    (parameters,) = (a for name, a in arrays.items() if name.endswith("parameters"))
-    assert parameters.dtype == np.float32
-    assert parameters.size == (4 * 8 + 8 + 8 * 2 + 2) + (4 * 8 + 8 + 8 + 1)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    assert shapes["policy/actor.0.weight"] == (8, 4)
+    assert shapes["policy/actor.1.weight"] == (2, 8)
+    assert shapes["policy/critic.1.bias"] == (1,)
+    assert arrays["policy/actor.0.weight"].dtype == np.float32
+    assert arrays["policy/observation_moments/mean"].dtype == np.float64
 
 
 def test_checkpoint(run: Path) -> None:
