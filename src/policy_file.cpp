@@ -91,6 +91,18 @@ std::string entry(const Metadata& metadata, const std::string& name) {
   return found->second;
 }
 
+// a file cannot ask for more memory than its own arrays fill
+void check_size(const MlpPolicyOptions& options, const Spec& spec, const StateDict& arrays) {
+  double weights = 0;
+  int inputs = spec.observation_size;
+  for (int outputs : options.hidden) {
+    weights += static_cast<double>(inputs) * outputs;
+    inputs = outputs;
+  }
+  if (weights * sizeof(float) > static_cast<double>(arrays.num_bytes()))
+    throw CheckpointError("its arrays hold fewer numbers than \"mlp.hidden\" asks for");
+}
+
 std::shared_ptr<Policy> build(const SafetensorsFile& file) {
   const std::string kind = entry(file.metadata, "policy.kind");
   if (kind != "mlp")
@@ -103,7 +115,9 @@ std::shared_ptr<Policy> build(const SafetensorsFile& file) {
                           std::string(kFormat));
   MlpPolicyOptions options;
   read_options(file.metadata, "mlp.", options);
-  auto policy = make_mlp_policy(read_spec(file), options);
+  const Spec spec = read_spec(file);
+  check_size(options, spec, file.arrays);
+  auto policy = make_mlp_policy(spec, options);
   policy->load(file.arrays);
   return policy;
 }

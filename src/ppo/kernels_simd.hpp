@@ -8,7 +8,9 @@
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
 // gcc 12 takes the "undefined" operand of its own AVX-512 intrinsics for a mistake (bug 105593)
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #else
 // the functions below are inlined, so how vectors are passed does not matter
 #pragma GCC diagnostic ignored "-Wpsabi"

@@ -99,8 +99,8 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
   float* log_std_sums = slab_now + slab_stride_ - kernels::padded(num_outputs());
   std::fill_n(log_std_sums, kernels::padded(num_outputs()), 0.0f);
 
-  LossStatistics& statistics = partial_[static_cast<std::size_t>(group * num_networks() + index)];
-  statistics = {};
+  // kept on this thread's stack: the slots of two threads share cache lines
+  LossStatistics statistics;
   auto left = minibatch.group(group);
   for (bool first = true; !left.empty(); first = false) {
     const auto rows = left.first(std::min<std::size_t>(left.size(), kernels::kBlockRows));
@@ -118,6 +118,7 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
     }
     network.backward(workspace.data(), num_rows, !first, slab_now);
   }
+  partial_[static_cast<std::size_t>(group * num_networks() + index)] = statistics;
 }
 
 void MlpPolicy::add_slabs(const Minibatch& minibatch, int index) noexcept {

@@ -1,3 +1,4 @@
+#include <string>
 #include <string_view>
 
 #include "canter/base/error.hpp"
@@ -8,36 +9,31 @@ namespace canter {
 namespace kernels {
 namespace {
 
+// whether this CPU can run functions that were compiled for `name`
+bool can_run(std::string_view name) {
 #if defined(__x86_64__)
-bool has_baseline() {
-  return std::string_view(kBaseline.name) == "portable" ||
-         (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-          __builtin_cpu_supports("bmi2"));
-}
-bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-}
-#else
-bool has_baseline() {
-  return true;
-}
-bool has_avx512() {
-  return false;
-}
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  if (name == "x86-64-v4") return v4;
+  if (name == "x86-64-v3") return v3;
 #endif
+  return name == "portable";
+}
 
 }  // namespace
 
 const Kernels& in_use() {
   // asked once: the answer is a constant of the machine
-  static const bool baseline = has_baseline(), avx512 = has_avx512();
+  static const bool baseline = can_run(kBaseline.name), avx512 = can_run(kAvx512.name);
+  if (avx512) return kAvx512;
   if (!baseline)
-    throw Error(
-        "this CPU lacks AVX2, FMA or BMI2, which the kernels of MlpPolicy were compiled for; "
-        "build canter with -DCANTER_MARCH=x86-64 on it");
-  return avx512 ? kAvx512 : kBaseline;
+    throw Error("this CPU lacks what the kernels of MlpPolicy were compiled for (" +
+                std::string(kBaseline.name) +
+                ", which needs AVX2, FMA and BMI2); build canter with -DCANTER_MARCH=x86-64 on it");
+  return kBaseline;
 }
 
 }  // namespace kernels

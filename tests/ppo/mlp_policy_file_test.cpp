@@ -169,6 +169,7 @@ TEST_CASE("files that do not describe an MLP policy are refused with the reason"
   CHECK(error_with("policy.kind", "torch").find("canter::torch") != std::string::npos);
   CHECK(error_with("policy.format", "2").find("format is 2") != std::string::npos);
   CHECK(error_with("mlp.hidden", "[5]").find("actor.0.weight") != std::string::npos);
+  CHECK(error_with("mlp.hidden", "[60000, 17000]").find("fewer") != std::string::npos);
   CHECK(error_with("mlp.hidden", "[-1]").find("hidden") != std::string::npos);
   CHECK(error_with("mlp.activation", "\"sine\"").find("sine") != std::string::npos);
   CHECK(error_with("mlp.dropout", "0.1").find("mlp.dropout") != std::string::npos);

@@ -29,9 +29,10 @@ struct MlpPolicyOptions {
   bool shared_trunk = false;  ///< one trunk with two heads instead of two networks
   float log_std_init = 0.0f;  ///< initial log standard deviation (Box actions)
   float policy_gain = 0.01f;  ///< gain of the orthogonal initialisation of the last policy layer
-  bool normalize_observations = true;  ///< (x - mean) / std with running moments
-  float clip_observation = 10.0f;      ///< after normalisation; <= 0: no clip
-  bool normalize_rewards = true;       ///< rewards / std of the discounted return
+  bool normalize_observations =
+      true;  ///< (x - mean) / std with running moments; x itself before the first
+  float clip_observation = 10.0f;  ///< of normalised observations; <= 0: no clip
+  bool normalize_rewards = true;   ///< rewards / std of the discounted return
 };
 
 template <class Visitor>
@@ -59,8 +60,9 @@ std::shared_ptr<Policy> make_mlp_policy(const Spec& spec, const MlpPolicyOptions
 /// Options of a policy that make_mlp_policy made. @throws InvalidArgument for another kind.
 const MlpPolicyOptions& mlp_options(const Policy& policy);
 
-/// Name of the kernels in use ("x86-64-v3"). @throws Error when this CPU lacks what they need, with
-/// the fix.
+/// Name of the kernels in use: "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512, chosen where the CPU has
+/// it) or "portable". They give the same bits.
+/// @throws Error when this CPU lacks what the kernels need, with the fix.
 std::string_view kernel_name();
 
 }  // namespace canter
