@@ -42,8 +42,9 @@ void write_options(Metadata& metadata, const std::string& prefix, const Options&
 template <class Options>
 void read_options(const Metadata& metadata, const std::string& prefix, Options& options) {
   for (const std::string& name : option_names<Options>()) {
-    const auto entry = metadata.find(prefix + name);
-    if (entry == metadata.end()) throw CheckpointError("\"" + prefix + name + "\" is missing");
+    const std::string key = prefix + name;
+    const auto entry = metadata.find(key);
+    if (entry == metadata.end()) throw CheckpointError('"' + key + "\" is missing");
     set_option(options, name, parse_option_value(entry->second));
   }
   // an option this version does not know would change how the policy acts

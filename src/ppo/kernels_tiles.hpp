@@ -38,9 +38,10 @@ __attribute__((noinline)) void tile(const Product& p) {
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < P; ++v)
-      acc[r][v] = kStart == kFromZero   ? broadcast<V>(0.0f)
-                  : kStart == kFromBias ? load<V>(p.bias + v * kPanel)
-                                        : load<V>(p.out + r * p.out_row + v * kPanel);
+      acc[r][v] = kStart == kFromZero ? broadcast<V>(0.0f)
+                  : kStart == kFromBias
+                      ? load<V>(p.bias + static_cast<long>(v) * kPanel)
+                      : load<V>(p.out + r * p.out_row + static_cast<long>(v) * kPanel);
   const float* a = p.a;
   const float* b = p.b;
   const long a_row = p.a_row, a_step = p.a_step, b_step = p.b_step, b_panel = p.b_panel;
@@ -61,7 +62,7 @@ __attribute__((noinline)) void tile(const Product& p) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r, out += p.out_row)
 #pragma GCC unroll 2
-    for (int v = 0; v < P; ++v) store(out + v * kPanel, acc[r][v]);
+    for (int v = 0; v < P; ++v) store(out + static_cast<long>(v) * kPanel, acc[r][v]);
 }
 
 template <int P, class V, Start kStart>

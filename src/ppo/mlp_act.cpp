@@ -68,16 +68,17 @@ void MlpPolicy::gaussian_rows(const ActInput& input, const ActOutput& output, in
   const Box& box = std::get<Box>(spec_.action);
   const auto size = static_cast<std::size_t>(box.size), at = static_cast<std::size_t>(first);
   const int stride = networks_.front().output_stride();
+  const float* mean = outputs;
   // raw samples are drawn into env_actions and clipped there at the end
   float* const actions = output.env_actions.data() + at * size;
-  for (int r = 0; r < rows; ++r) {
-    float* action = actions + static_cast<std::size_t>(r) * size;
-    Rng rng(input.seed, Stream::action, input.first_id + static_cast<std::uint32_t>(first + r),
+  float* action = actions;
+  for (int row = first; row < first + rows; ++row, mean += stride, action += size) {
+    Rng rng(input.seed, Stream::action, input.first_id + static_cast<std::uint32_t>(row),
             input.step);
     if (input.deterministic)
-      gaussian_->mode(outputs + r * stride, action);
+      gaussian_->mode(mean, action);
     else
-      gaussian_->sample(outputs + r * stride, rng, action);
+      gaussian_->sample(mean, rng, action);
   }
   if (!output.log_probs.empty())
     gaussian_->log_probs(outputs, stride, actions, nullptr, 0, rows, scratch,
@@ -93,8 +94,8 @@ void MlpPolicy::gaussian_rows(const ActInput& input, const ActOutput& output, in
 void MlpPolicy::categorical_rows(const ActInput& input, const ActOutput& output, int first,
                                  int rows, const float* outputs, float* scratch) const noexcept {
   const auto count = static_cast<std::size_t>(num_outputs());
-  for (int r = 0; r < rows; ++r, outputs += networks_.front().output_stride()) {
-    const auto at = static_cast<std::size_t>(first + r);
+  for (int row = first; row < first + rows; ++row, outputs += networks_.front().output_stride()) {
+    const auto at = static_cast<std::size_t>(row);
     const std::uint8_t* mask =
         input.action_masks.empty() ? nullptr : input.action_masks.data() + at * count;
     float* action = output.env_actions.data() + at;
@@ -114,8 +115,8 @@ void MlpPolicy::copy_values(const float* outputs, int first, int rows,
                             std::span<float> values) const noexcept {
   const MlpNetwork& critic = networks_.back();
   const float* value = outputs + critic.outputs() - 1;
-  for (int r = 0; r < rows; ++r)
-    values[static_cast<std::size_t>(first + r)] = value[r * critic.output_stride()];
+  for (int row = first; row < first + rows; ++row, value += critic.output_stride())
+    values[static_cast<std::size_t>(row)] = *value;
 }
 
 void MlpPolicy::value(std::span<const float> observations, std::span<float> values) {

@@ -86,8 +86,8 @@ LossStatistics MlpPolicy::backward(const SampleView& samples, std::span<const st
 }
 
 float* MlpPolicy::slab(int network, int group) noexcept {
-  const auto index = static_cast<std::size_t>(network * (kMaxSlabs / num_networks()) + group);
-  return slabs_.data() + index * slab_stride_;
+  const int index = network * (kMaxSlabs / num_networks()) + group;
+  return slabs_.data() + static_cast<std::size_t>(index) * slab_stride_;
 }
 
 void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexcept {
@@ -118,7 +118,8 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
     }
     network.backward(workspace.data(), num_rows, !first, slab_now);
   }
-  partial_[static_cast<std::size_t>(group * num_networks() + index)] = statistics;
+  const int part = group * num_networks() + index;
+  partial_[static_cast<std::size_t>(part)] = statistics;
 }
 
 void MlpPolicy::add_slabs(const Minibatch& minibatch, int index) noexcept {

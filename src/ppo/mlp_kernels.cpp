@@ -27,9 +27,9 @@ bool can_run(std::string_view name) {
 
 const Kernels& in_use() {
   // asked once: the answer is a constant of the machine
-  static const bool baseline = can_run(kBaseline.name), avx512 = can_run(kAvx512.name);
-  if (avx512) return kAvx512;
-  if (!baseline)
+  static const bool kHasBaseline = can_run(kBaseline.name), kHasAvx512 = can_run(kAvx512.name);
+  if (kHasAvx512) return kAvx512;
+  if (!kHasBaseline)
     throw Error("this CPU lacks what the kernels of MlpPolicy were compiled for (" +
                 std::string(kBaseline.name) +
                 ", which needs AVX2, FMA and BMI2); build canter with -DCANTER_MARCH=x86-64 on it");
