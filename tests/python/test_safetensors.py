@@ -1,13 +1,12 @@
-"""Files that canter writes are safetensors files: read here by a parser of its own, from the format's text."""
+"""canter writes safetensors files: read here by an independent parser, from the format's text."""
 
 import json
 import struct
 from pathlib import Path
 
+import canter
 import numpy as np
 import pytest
-
-import canter
 
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U64": "<u8", "U8": "|u1"}
 
@@ -36,7 +35,9 @@ def parse(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], int]:
         end = last
         dtype = np.dtype(DTYPES[entry["dtype"]])
         assert last - first == dtype.itemsize * int(np.prod(entry["shape"], dtype=np.int64))
-        arrays[name] = np.frombuffer(data[8 + size + first : 8 + size + last], dtype).reshape(entry["shape"])
+        arrays[name] = np.frombuffer(data[8 + size + first : 8 + size + last], dtype).reshape(
+            entry["shape"]
+        )
         if not name.startswith("__padding__/") and last > first:
             assert (8 + size + first) % 64 == 0
     assert 8 + size + end == len(data)
