@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "canter/base/error.hpp"
+#include "checkpoint/durable_file.hpp"
+#include "checkpoint/step_directory.hpp"
 #include "config.hpp"
 #include "trainer_impl.hpp"
 
@@ -63,6 +65,8 @@ Trainer::Impl::Impl(std::shared_ptr<EnvPool> pool_, std::shared_ptr<Policy> poli
       communicator(required(communicator_, "communicator")),
       options((check_parts(*pool_, *policy_, *communicator_, options_), std::move(options_))),
       preset(std::move(preset_)),
+      directory(options.directory.empty() ? std::filesystem::path()
+                                          : std::filesystem::absolute(options.directory)),
       rollout(options.ppo.horizon, pool->num_envs(), pool->spec(),
               options.ppo.recompute_advantages),
       ppo(options.ppo, options.total_steps, options.seed, *policy) {
@@ -76,8 +80,7 @@ Trainer::Impl::Impl(std::shared_ptr<EnvPool> pool_, std::shared_ptr<Policy> poli
     if (view.name == "log_std") log_std_offset = view.offset, log_std_size = view.size;
 
   if (has_directory() && is_root())
-    store = std::make_unique<CheckpointStore>(
-        std::filesystem::path(options.directory) / "checkpoints", options.checkpoint);
+    store = std::make_unique<CheckpointStore>(directory / "checkpoints", options.checkpoint);
   // episode 0 of every environment, whatever the pool was used for before
   const StepView first{.observations = rollout.row(rollout.observations, rollout.horizon(),
                                                    pool->spec().observation_size),
@@ -103,7 +106,10 @@ void Trainer::Impl::begin() {
       throw Error("'" + options.directory +
                   "' holds checkpoints of an earlier run: call resume() first, or choose another "
                   "directory");
-    const std::filesystem::path directory = options.directory;
+    // temporaries of a process that was killed while it wrote
+    for (const std::filesystem::path& entry : detail::entries_of(directory))
+      if (entry.filename().string().starts_with(detail::kTemporaryPrefix))
+        std::filesystem::remove(entry);
     save_config(directory / "config.toml", described());
     metrics.open(directory / "metrics.jsonl", state.metrics_size);
     last_save = Clock::now();

@@ -127,8 +127,7 @@ std::function<void()> Trainer::Impl::policy_writer() {
   StateDict arrays;
   detail::append_policy(*policy, arrays);
   policy_image->fill(arrays, policy_metadata);
-  return [image = policy_image,
-          path = std::filesystem::path(options.directory) / "policy.safetensors"] {
+  return [image = policy_image, path = directory / "policy.safetensors"] {
     image->seal();
     detail::write_durably(path, image->bytes());
   };

@@ -28,6 +28,7 @@ struct Trainer::Impl {
   const std::shared_ptr<Communicator> communicator;
   TrainerOptions options;
   const std::string preset;
+  const std::filesystem::path directory;  // absolute; empty without one
   std::unique_ptr<EnvPool::Hold> hold;
   Rollout rollout;
   Ppo ppo;
@@ -60,7 +61,7 @@ struct Trainer::Impl {
   std::atomic<bool> stop{false};
 
   bool is_root() const { return communicator->rank() == 0; }
-  bool has_directory() const { return !options.directory.empty(); }
+  bool has_directory() const { return !directory.empty(); }
 
   // trainer.cpp
   void begin();

@@ -206,7 +206,8 @@ void CheckpointStore::Impl::set_aside(const std::string& name) const {
 }
 
 CheckpointStore::CheckpointStore(fs::path directory, CheckpointOptions options)
-    : impl_(std::make_unique<Impl>(std::move(directory), options)) {
+    // absolute: the program may change its working directory while a save is under way
+    : impl_(std::make_unique<Impl>(fs::absolute(directory), options)) {
   if (options.keep_last < 1)
     throw InvalidArgument("keep_last must be >= 1, got " + std::to_string(options.keep_last));
   detail::make_directories(impl_->directory);

@@ -115,7 +115,23 @@ TEST_CASE("killed at random times, inside saves too: always the same run") {
     const auto reached = static_cast<int>(last / (6 * 24));
     task.iterations = reached + 3;
     CHECK(run_child(task) == straight_digest(run, reached + 3));
+    // nothing of the killed ones is left
+    for (const auto& entry : fs::recursive_directory_iterator(scratch.path()))
+      CHECK_FALSE(entry.path().filename().string().starts_with(".tmp-"));
   }
+}
+
+TEST_CASE("the working directory may change while a run goes on") {
+  const Scratch scratch;
+  const fs::path here = fs::current_path();
+  fs::current_path(scratch.path());
+  auto trainer = make_small_trainer("CartPole-v1", {.trainer = short_iterations("run")});
+  fs::current_path(here);
+  trainer->iterate();
+  trainer->save();
+  CHECK(fs::exists(scratch.path() / "run" / "policy.safetensors"));
+  CHECK(fs::exists(scratch.path() / "run" / "config.toml"));
+  CHECK_FALSE(fs::exists("run"));
 }
 
 TEST_CASE("a damaged checkpoint is refused by name and the one before is used") {
