@@ -140,8 +140,7 @@ std::unique_ptr<Trainer> make_trainer(const RunOptions& run) {
     options.env_offset = std::int64_t{communicator->rank()} * options.num_envs;
   std::shared_ptr<EnvPool> pool = make_pool(run.env, options);
   std::shared_ptr<Policy> policy = make_mlp_policy(pool->spec(), run.policy, run.trainer.seed);
-  return std::make_unique<Trainer>(std::move(pool), std::move(policy), std::move(communicator),
-                                   run.trainer, run.preset);
+  return std::make_unique<Trainer>(pool, policy, communicator, run.trainer, run.preset);
 }
 
 }  // namespace canter

@@ -57,14 +57,16 @@ void check_parts(const EnvPool& pool, const Policy& policy, const Communicator& 
 
 }  // namespace
 
-Trainer::Impl::Impl(std::shared_ptr<EnvPool> pool_, std::shared_ptr<Policy> policy_,
-                    std::shared_ptr<Communicator> communicator_, TrainerOptions options_,
-                    std::string preset_)
-    : pool(required(pool_, "pool")),
-      policy(required(policy_, "policy")),
-      communicator(required(communicator_, "communicator")),
-      options((check_parts(*pool_, *policy_, *communicator_, options_), std::move(options_))),
-      preset(std::move(preset_)),
+Trainer::Impl::Impl(const std::shared_ptr<EnvPool>& its_pool,
+                    const std::shared_ptr<Policy>& its_policy,
+                    const std::shared_ptr<Communicator>& its_communicator,
+                    TrainerOptions its_options, std::string its_preset)
+    : pool(required(its_pool, "pool")),
+      policy(required(its_policy, "policy")),
+      communicator(required(its_communicator, "communicator")),
+      options((check_parts(*its_pool, *its_policy, *its_communicator, its_options),
+               std::move(its_options))),
+      preset(std::move(its_preset)),
       directory(options.directory.empty() ? std::filesystem::path()
                                           : std::filesystem::absolute(options.directory)),
       rollout(options.ppo.horizon, pool->num_envs(), pool->spec(),
@@ -236,11 +238,11 @@ bool Trainer::Impl::agree(bool vote) {
   return votes > 0;
 }
 
-Trainer::Trainer(std::shared_ptr<EnvPool> pool, std::shared_ptr<Policy> policy,
-                 std::shared_ptr<Communicator> communicator, TrainerOptions options,
+Trainer::Trainer(const std::shared_ptr<EnvPool>& pool, const std::shared_ptr<Policy>& policy,
+                 const std::shared_ptr<Communicator>& communicator, TrainerOptions options,
                  std::string preset)
-    : impl_(std::make_unique<Impl>(std::move(pool), std::move(policy), std::move(communicator),
-                                   std::move(options), std::move(preset))) {}
+    : impl_(std::make_unique<Impl>(pool, policy, communicator, std::move(options),
+                                   std::move(preset))) {}
 
 Trainer::~Trainer() = default;
 

@@ -19,8 +19,9 @@ namespace canter {
 struct Trainer::Impl {
   using Clock = std::chrono::steady_clock;
 
-  Impl(std::shared_ptr<EnvPool> pool, std::shared_ptr<Policy> policy,
-       std::shared_ptr<Communicator> communicator, TrainerOptions options, std::string preset);
+  Impl(const std::shared_ptr<EnvPool>& its_pool, const std::shared_ptr<Policy>& its_policy,
+       const std::shared_ptr<Communicator>& its_communicator, TrainerOptions its_options,
+       std::string its_preset);
 
   // parts
   const std::shared_ptr<EnvPool> pool;

@@ -53,8 +53,8 @@ class Trainer {
   /// many ranks starts as that of rank 0. `preset`: a name to note in config.toml.
   /// @throws InvalidArgument when pool and policy do not fit each other, an option is out of range,
   /// or the pool refuses to be saved; Error when the pool is held by another trainer.
-  Trainer(std::shared_ptr<EnvPool> pool, std::shared_ptr<Policy> policy,
-          std::shared_ptr<Communicator> communicator, TrainerOptions options,
+  Trainer(const std::shared_ptr<EnvPool>& pool, const std::shared_ptr<Policy>& policy,
+          const std::shared_ptr<Communicator>& communicator, TrainerOptions options,
           std::string preset = {});
   /// Waits for a save in flight.
   ~Trainer();

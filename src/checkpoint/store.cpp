@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kBadPrefix = ".bad-";
-constexpr std::uintmax_t kSpareSpace = 256 * 1024;  // manifest and the file system's own blocks
+constexpr std::uintmax_t kSpareSpace =
+    std::uintmax_t{256} * 1024;  // manifest and the file system's own blocks
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -205,7 +206,7 @@ void CheckpointStore::Impl::set_aside(const std::string& name) const {
   fs::rename(directory / name, target, ignored);
 }
 
-CheckpointStore::CheckpointStore(fs::path directory, CheckpointOptions options)
+CheckpointStore::CheckpointStore(const fs::path& directory, CheckpointOptions options)
     // absolute: the program may change its working directory while a save is under way
     : impl_(std::make_unique<Impl>(fs::absolute(directory), options)) {
   if (options.keep_last < 1)

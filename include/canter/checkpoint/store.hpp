@@ -61,7 +61,8 @@ class CheckpointStore {
  public:
   /// Makes the directory if needed and removes what a killed process left unfinished.
   /// @throws CheckpointError when it cannot be made; InvalidArgument if keep_last < 1.
-  explicit CheckpointStore(std::filesystem::path directory, CheckpointOptions options = {});
+  explicit CheckpointStore(const std::filesystem::path& directory,
+                           CheckpointOptions options = {});
   /// Waits for a save in flight.
   ~CheckpointStore();
   CheckpointStore(const CheckpointStore&) = delete;
