@@ -42,18 +42,21 @@ struct Kernels {
                    int padded_inputs, int nonlinearity, const float* y, int y_stride, float* dx,
                    int dx_stride) noexcept;
 
-  /// gradient[n, k] (+)= sum_r dz[r, n] x[r, k]; bias_gradient[n] (+)= sum_r dz[r, n].
-  /// gradient: float[outputs, padded_inputs]; bias_gradient: float[padded(outputs)].
+  /// gradient[n, k] (+)= sum_r dz[r, n] x[r, k], float[outputs, padded_inputs].
   void (*weight_gradient)(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
-                          int outputs, int padded_inputs, bool accumulate, float* gradient,
-                          float* bias_gradient) noexcept;
+                          int outputs, int padded_inputs, bool accumulate,
+                          float* gradient) noexcept;
+
+  /// gradient[n] (+)= sum_r dz[r, n], float[padded_outputs].
+  void (*bias_gradient)(const float* dz, int dz_stride, int rows, int padded_outputs,
+                        bool accumulate, float* gradient) noexcept;
 
   /// Packs source (float[steps, columns]) as steps [first, first + steps) of panels with all_steps.
   void (*pack)(const float* source, int first, int steps, int all_steps, int columns,
                float* panels) noexcept;
 
   /// Packs the transpose of source (float[columns, steps]) into columns [first, first + columns) of
-  /// panels that are padded_columns wide in all.
+  /// panels that are padded_columns wide in all; may write zeros up to the next eighth column.
   void (*pack_transposed)(const float* source, int columns, int steps, int first,
                           int padded_columns, float* panels) noexcept;
 

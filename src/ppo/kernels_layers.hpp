@@ -75,8 +75,8 @@ void backward(const float* dz, int dz_stride, int rows, int outputs, const float
 }
 
 // sums of columns; four chains hide the latency and are joined in a fixed order
-void add_columns(const float* dz, int dz_stride, int rows, int padded_outputs, bool accumulate,
-                 float* out) {
+void bias_gradient(const float* dz, int dz_stride, int rows, int padded_outputs, bool accumulate,
+                   float* gradient) noexcept {
   for_vectors(padded_outputs, [&]<class V>(int n) {
     V sum[4] = {broadcast<V>(0.0f), broadcast<V>(0.0f), broadcast<V>(0.0f), broadcast<V>(0.0f)};
     const float* row = dz + n;
@@ -86,13 +86,12 @@ void add_columns(const float* dz, int dz_stride, int rows, int padded_outputs, b
       for (int i = 0; i < 4; ++i, row += dz_stride) sum[i] = sum[i] + load<V>(row);
     for (; r < rows; ++r, row += dz_stride) sum[0] = sum[0] + load<V>(row);
     const V total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    store(out + n, accumulate ? load<V>(out + n) + total : total);
+    store(gradient + n, accumulate ? load<V>(gradient + n) + total : total);
   });
 }
 
 void weight_gradient(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
-                     int outputs, int padded_inputs, bool accumulate, float* gradient,
-                     float* bias_gradient) noexcept {
+                     int outputs, int padded_inputs, bool accumulate, float* gradient) noexcept {
   for (int k = 0, columns = 0; k < padded_inputs; k += columns) {
     columns = tile_columns(padded_inputs - k);
     for (int n = 0; n < outputs; n += kTileRows) {
@@ -105,7 +104,6 @@ void weight_gradient(const float* dz, int dz_stride, const float* x, int x_strid
         any_tile<kFromZero>(smaller(kTileRows, outputs - n), columns, product);
     }
   }
-  add_columns(dz, dz_stride, rows, padded(outputs), accumulate, bias_gradient);
 }
 
 void pack(const float* source, int first, int steps, int all_steps, int columns,
@@ -123,30 +121,37 @@ void pack(const float* source, int first, int steps, int all_steps, int columns,
   }
 }
 
-// out[j * out_row + i] = in[i * in_row + j], 8 x 8
-inline void transpose8(const float* in, long in_row, float* out, long out_row) {
-  Narrow r[8], s[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) r[i] = load<Narrow>(in + i * in_row);
-    // pairs of rows, then of pairs, then halves
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-    s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
+typedef float Quad __attribute__((vector_size(16)));
+typedef float UnalignedQuad __attribute__((vector_size(16), aligned(4), may_alias));
+
+inline Narrow load_pair(const float* low, const float* high) {
+  const Quad a = *reinterpret_cast<const UnalignedQuad*>(low);
+  const Quad b = *reinterpret_cast<const UnalignedQuad*>(high);
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+constexpr float kZeros[8] = {};
+
+// out[j * out_row + i] = in[i * in_row + j], 8 x 8, of which in has the first `rows`; the others
+// are zero
+inline void transpose8(const float* in, long in_row, int rows, float* out, long out_row) {
+  const auto row = [&](int i, int half) { return i < rows ? in + i * in_row + half : kZeros; };
 #pragma GCC unroll 2
-  for (int i = 0; i < 8; i += 4)
-#pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) {
-      r[i + 2 * j] = __builtin_shufflevector(s[i + j], s[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      r[i + 2 * j + 1] =
-          __builtin_shufflevector(s[i + j], s[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    store(out + i * out_row, __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11));
-    store(out + (i + 4) * out_row,
-          __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+  for (int half = 0; half < 8; half += 4) {
+    // rows 0-3 in the low halves and 4-7 in the high ones: then all shuffles stay within halves
+    const Narrow r0 = load_pair(row(0, half), row(4, half));
+    const Narrow r1 = load_pair(row(1, half), row(5, half));
+    const Narrow r2 = load_pair(row(2, half), row(6, half));
+    const Narrow r3 = load_pair(row(3, half), row(7, half));
+    const Narrow a = __builtin_shufflevector(r0, r1, 0, 8, 1, 9, 4, 12, 5, 13);
+    const Narrow b = __builtin_shufflevector(r0, r1, 2, 10, 3, 11, 6, 14, 7, 15);
+    const Narrow c = __builtin_shufflevector(r2, r3, 0, 8, 1, 9, 4, 12, 5, 13);
+    const Narrow d = __builtin_shufflevector(r2, r3, 2, 10, 3, 11, 6, 14, 7, 15);
+    float* q = out + half * out_row;
+    store(q, __builtin_shufflevector(a, c, 0, 1, 8, 9, 4, 5, 12, 13));
+    store(q + out_row, __builtin_shufflevector(a, c, 2, 3, 10, 11, 6, 7, 14, 15));
+    store(q + 2 * out_row, __builtin_shufflevector(b, d, 0, 1, 8, 9, 4, 5, 12, 13));
+    store(q + 3 * out_row, __builtin_shufflevector(b, d, 2, 3, 10, 11, 6, 7, 14, 15));
   }
 }
 
@@ -157,15 +162,15 @@ void pack_transposed(const float* source, int columns, int steps, int first, int
     const int width = smaller(kPanel, padded_columns - panel);
     float* out = panels + static_cast<long>(panel) * steps + (at - panel);
     const float* row = source + static_cast<long>(c) * steps;
-    // eight columns at once where they lie on an eighth column of the panels
-    const bool eight = at % 8 == 0 && c + 8 <= columns;
+    // eight columns at once from an eighth column on, also where the last of them are padding
+    const int count = at % 8 == 0 ? smaller(8, columns - c) : 1;
     int s = 0;
-    for (; eight && s + 8 <= steps; s += 8)
-      transpose8(row + s, steps, out + static_cast<long>(s) * width, width);
+    for (; at % 8 == 0 && s + 8 <= steps; s += 8)
+      transpose8(row + s, steps, count, out + static_cast<long>(s) * width, width);
     for (; s < steps; ++s)
-      for (int i = 0; i < (eight ? 8 : 1); ++i)
+      for (int i = 0; i < count; ++i)
         out[static_cast<long>(s) * width + i] = row[static_cast<long>(i) * steps + s];
-    c += eight ? 8 : 1;
+    c += count;
   }
 }
 

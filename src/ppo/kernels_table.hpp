@@ -82,9 +82,18 @@ void add_slabs(const float* slabs, int num_slabs, long slab_stride, int size,
   }
 }
 
-constexpr Kernels kTable{
-    kCompiledFor, forward,           backward,          weight_gradient, pack,     pack_transposed,
-    normalise,    gaussian_log_prob, gaussian_gradient, exponentials,    add_slabs};
+constexpr Kernels kTable{.name = kCompiledFor,
+                         .forward = forward,
+                         .backward = backward,
+                         .weight_gradient = weight_gradient,
+                         .bias_gradient = bias_gradient,
+                         .pack = pack,
+                         .pack_transposed = pack_transposed,
+                         .normalise = normalise,
+                         .gaussian_log_prob = gaussian_log_prob,
+                         .gaussian_gradient = gaussian_gradient,
+                         .exponentials = exponentials,
+                         .add_slabs = add_slabs};
 
 }  // namespace
 }  // namespace canter::kernels

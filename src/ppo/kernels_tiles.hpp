@@ -45,6 +45,7 @@ __attribute__((noinline)) void tile(const Product& p) {
   const float* a = p.a;
   const float* b = p.b;
   const long a_row = p.a_row, a_step = p.a_step, b_step = p.b_step, b_panel = p.b_panel;
+#pragma GCC unroll 4
   for (int k = p.steps; k > 0; --k) {
     V columns[P];
 #pragma GCC unroll 2

@@ -116,7 +116,8 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
       const int last = network.outputs() - 1;
       value_loss(minibatch, rows, outputs + last, gradient + last, stride, statistics);
     }
-    network.backward(workspace.data(), num_rows, !first, slab_now);
+    network.backward(workspace.data(), num_rows, !first, slab_now,
+                     minibatch.num_groups == 1 ? gradients_.data() : nullptr);
   }
   const int part = group * num_networks() + index;
   partial_[static_cast<std::size_t>(part)] = statistics;
@@ -125,8 +126,7 @@ void MlpPolicy::run_unit(const Minibatch& minibatch, int index, int group) noexc
 void MlpPolicy::add_slabs(const Minibatch& minibatch, int index) noexcept {
   const MlpNetwork& network = networks_[static_cast<std::size_t>(index)];
   const float* slabs = slab(index, 0);
-  for (int layer = 0; layer < network.num_layers(); ++layer)
-    network.add_gradient(layer, slabs, minibatch.num_groups, slab_stride_, gradients_.data());
+  network.add_gradient(slabs, minibatch.num_groups, slab_stride_, gradients_.data());
   if (index > 0 || !gaussian_) return;
   const int width = kernels::padded(num_outputs());
   std::fill_n(log_std_sums_.data(), width, 0.0f);

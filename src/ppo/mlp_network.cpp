@@ -42,6 +42,7 @@ std::size_t MlpNetwork::finish(std::size_t workspace_size) {
   if (workspace_size == 0) reserve(workspace_size, area(kBlockRows, input_stride()));
   for (Layer& layer : layers_) {
     layer.forward_panels = reserve(packed, area(layer.inputs, padded(layer.outputs)));
+    layer.plain = layer.parts.size() == 1 && padded(layer.inputs) == layer.inputs;
     layer.backward_panels = reserve(packed, area(layer.outputs, padded(layer.inputs)));
     layer.bias = reserve(packed, area(1, padded(layer.outputs)));
     layer.slab_weight = reserve(slab_size_, area(layer.outputs, padded(layer.inputs)));
@@ -88,38 +89,41 @@ float* MlpNetwork::output_gradient(float* workspace) const noexcept {
   return workspace + layers_.back().output_gradient;
 }
 
-void MlpNetwork::backward(float* workspace, int rows, bool accumulate, float* slab) const noexcept {
+void MlpNetwork::backward(float* workspace, int rows, bool accumulate, float* slab,
+                          float* gradients) const noexcept {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     const float* dz = workspace + layer.output_gradient;
     const int dz_stride = kernels::stride_of(layer.outputs);
-    const int x_stride = kernels::stride_of(layer.inputs);
+    const int x_stride = kernels::stride_of(layer.inputs), width = kernels::padded(layer.inputs);
     const float* x = i > 0 ? workspace + layers_[i - 1].output : workspace;
-    kernels_.weight_gradient(dz, dz_stride, x, x_stride, rows, layer.outputs,
-                             kernels::padded(layer.inputs), accumulate, slab + layer.slab_weight,
-                             slab + layer.slab_bias);
-    if (i > 0)
-      kernels_.backward(dz, dz_stride, rows, layer.outputs, packed_.data() + layer.backward_panels,
-                        kernels::padded(layer.inputs), nonlinearity_, x, x_stride,
-                        workspace + layers_[i - 1].output_gradient, x_stride);
+    const bool at_once = gradients && layer.plain;
+    kernels_.weight_gradient(
+        dz, dz_stride, x, x_stride, rows, layer.outputs, width, accumulate || at_once,
+        at_once ? gradients + layer.parts[0].weight : slab + layer.slab_weight);
+    kernels_.bias_gradient(dz, dz_stride, rows, kernels::padded(layer.outputs), accumulate,
+                           slab + layer.slab_bias);
+    if (i == 0) break;
+    kernels_.backward(dz, dz_stride, rows, layer.outputs, packed_.data() + layer.backward_panels,
+                      width, nonlinearity_, x, x_stride, workspace + layers_[i - 1].output_gradient,
+                      x_stride);
   }
 }
 
-void MlpNetwork::add_gradient(int index, const float* slabs, int num_slabs, std::size_t slab_stride,
+void MlpNetwork::add_gradient(const float* slabs, int num_slabs, std::size_t slab_stride,
                               float* gradients) const noexcept {
-  const Layer& layer = layers_[static_cast<std::size_t>(index)];
-  const int width = kernels::padded(layer.inputs);
   const long stride = static_cast<long>(slab_stride);
-  for (const LayerPart& part : layer.parts) {
-    const float* weight = slabs + layer.slab_weight + area(part.first, width);
-    float* target = gradients + part.weight;
-    // rows without padding follow each other in both places
-    const bool whole = width == layer.inputs;
-    const int rows = whole ? 1 : part.rows, size = whole ? part.rows * width : layer.inputs;
-    for (int r = 0; r < rows; ++r)
-      kernels_.add_slabs(weight + area(r, width), num_slabs, stride, size, target + area(r, size));
-    kernels_.add_slabs(slabs + layer.slab_bias + part.first, num_slabs, stride, part.rows,
-                       gradients + part.bias);
+  for (const Layer& layer : layers_) {
+    const int width = kernels::padded(layer.inputs);
+    for (const LayerPart& part : layer.parts) {
+      kernels_.add_slabs(slabs + layer.slab_bias + part.first, num_slabs, stride, part.rows,
+                         gradients + part.bias);
+      if (num_slabs == 1 && layer.plain) continue;
+      const float* weight = slabs + layer.slab_weight + area(part.first, width);
+      for (int r = 0; r < part.rows; ++r)
+        kernels_.add_slabs(weight + area(r, width), num_slabs, stride, layer.inputs,
+                           gradients + part.weight + area(r, layer.inputs));
+    }
   }
 }
 

@@ -46,7 +46,6 @@ class MlpNetwork {
 
   int inputs() const noexcept { return inputs_; }
   int outputs() const noexcept { return layers_.back().outputs; }
-  int num_layers() const noexcept { return static_cast<int>(layers_.size()); }
   int input_stride() const noexcept { return kernels::stride_of(inputs_); }
   int output_stride() const noexcept { return kernels::stride_of(outputs()); }
 
@@ -62,10 +61,13 @@ class MlpNetwork {
   float* output_gradient(float* workspace) const noexcept;
   /// Floats of a gradient slab.
   std::size_t slab_size() const noexcept { return slab_size_; }
-  /// After forward and with output_gradient filled: writes (or adds) the gradient of the block.
-  void backward(float* workspace, int rows, bool accumulate, float* slab) const noexcept;
-  /// Adds the slabs' gradient of one layer to the flat gradients, in the order of the slabs.
-  void add_gradient(int layer, const float* slabs, int num_slabs, std::size_t slab_stride,
+  /// After forward and with output_gradient filled: writes (or adds) the gradient of the block into
+  /// the slab; with `gradients`, layers that can add theirs to the flat array at once.
+  void backward(float* workspace, int rows, bool accumulate, float* slab,
+                float* gradients) const noexcept;
+  /// Adds what the slabs hold to the flat gradients, in the order of the slabs. num_slabs is 1 when
+  /// backward was given `gradients`.
+  void add_gradient(const float* slabs, int num_slabs, std::size_t slab_stride,
                     float* gradients) const noexcept;
 
  private:
@@ -75,6 +77,7 @@ class MlpNetwork {
     std::size_t forward_panels = 0, backward_panels = 0, bias = 0;  // in packed_
     std::size_t slab_weight = 0, slab_bias = 0;                     // in a slab
     std::size_t output = 0, output_gradient = 0;                    // in a workspace
+    bool plain = false;  // the tensor itself has the layout of a slab
   };
 
   const kernels::Kernels& kernels_;

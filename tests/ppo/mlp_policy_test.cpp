@@ -243,9 +243,11 @@ TEST_CASE("both kernel tables give the same bits") {
             table.backward(dz.data(), y_stride, rows, outputs, back.data(), wide, nonlinearity,
                            x.data(), x_stride, dx.data(), x_stride);
             table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, wide,
-                                  false, gradient.data(), sums.data());
+                                  false, gradient.data());
+            table.bias_gradient(dz.data(), y_stride, rows, high, false, sums.data());
             table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, wide,
-                                  true, gradient.data(), sums.data());
+                                  true, gradient.data());
+            table.bias_gradient(dz.data(), y_stride, rows, high, true, sums.data());
             for (const auto* part : {&y, &dx, &gradient, &sums})
               all.insert(all.end(), part->begin(), part->end());
           }
