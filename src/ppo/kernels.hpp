@@ -42,10 +42,9 @@ struct Kernels {
                    int padded_inputs, int nonlinearity, const float* y, int y_stride, float* dx,
                    int dx_stride) noexcept;
 
-  /// gradient[n, k] (+)= sum_r dz[r, n] x[r, k], float[outputs, padded_inputs].
+  /// gradient[n, k] (+)= sum_r dz[r, n] x[r, k], float[outputs, padded(inputs)].
   void (*weight_gradient)(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
-                          int outputs, int padded_inputs, bool accumulate,
-                          float* gradient) noexcept;
+                          int outputs, int inputs, bool accumulate, float* gradient) noexcept;
 
   /// gradient[n] (+)= sum_r dz[r, n], float[padded_outputs].
   void (*bias_gradient)(const float* dz, int dz_stride, int rows, int padded_outputs,

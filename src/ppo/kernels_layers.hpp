@@ -6,6 +6,9 @@
 namespace canter::kernels {
 namespace {
 
+// so few inputs in the last vector are worked on the other way round
+constexpr int kFewInputs = 3;
+
 template <class V>
 inline V apply(int nonlinearity, V z) {
   if (nonlinearity == kTanh) return tanh(z);
@@ -90,10 +93,32 @@ void bias_gradient(const float* dz, int dz_stride, int rows, int padded_outputs,
   });
 }
 
+// the gradient of the last few inputs, which would waste most of a vector: its transpose, with the
+// outputs in the vectors, spread over the columns of gradient afterwards
+void last_columns(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
+                  int outputs, int inputs, bool accumulate, float* gradient, long gradient_row) {
+  constexpr int kWidest = kTilePanels * kPanel;
+  float sums[kFewInputs * kWidest];
+  for (int n = 0, columns = 0; n < outputs; n += columns) {
+    columns = tile_columns(padded(outputs) - n);
+    any_tile<kFromZero>(inputs, columns,
+                        {x, 1, x_stride, dz + n, dz_stride, kPanel, rows, nullptr, sums, kWidest});
+    for (int i = 0; i < smaller(columns, outputs - n); ++i, gradient += gradient_row)
+      for (int c = 0; c < inputs; ++c) {
+        const float sum = sums[c * kWidest + i];
+        gradient[c] = accumulate ? gradient[c] + sum : sum;
+      }
+  }
+}
+
 void weight_gradient(const float* dz, int dz_stride, const float* x, int x_stride, int rows,
-                     int outputs, int padded_inputs, bool accumulate, float* gradient) noexcept {
+                     int outputs, int inputs, bool accumulate, float* gradient) noexcept {
+  const int padded_inputs = padded(inputs);
   for (int k = 0, columns = 0; k < padded_inputs; k += columns) {
     columns = tile_columns(padded_inputs - k);
+    if (columns == 8 && inputs - k <= kFewInputs)
+      return last_columns(dz, dz_stride, x + k, x_stride, rows, outputs, inputs - k, accumulate,
+                          gradient + k, padded_inputs);
     for (int n = 0; n < outputs; n += kTileRows) {
       float* out = gradient + static_cast<long>(n) * padded_inputs + k;
       const Product product{dz + n, 1,    dz_stride, x + k, x_stride,

@@ -99,7 +99,7 @@ void MlpNetwork::backward(float* workspace, int rows, bool accumulate, float* sl
     const float* x = i > 0 ? workspace + layers_[i - 1].output : workspace;
     const bool at_once = gradients && layer.plain;
     kernels_.weight_gradient(
-        dz, dz_stride, x, x_stride, rows, layer.outputs, width, accumulate || at_once,
+        dz, dz_stride, x, x_stride, rows, layer.outputs, layer.inputs, accumulate || at_once,
         at_once ? gradients + layer.parts[0].weight : slab + layer.slab_weight);
     kernels_.bias_gradient(dz, dz_stride, rows, kernels::padded(layer.outputs), accumulate,
                            slab + layer.slab_bias);

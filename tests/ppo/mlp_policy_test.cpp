@@ -242,10 +242,10 @@ TEST_CASE("both kernel tables give the same bits") {
                           nonlinearity, y.data(), y_stride);
             table.backward(dz.data(), y_stride, rows, outputs, back.data(), wide, nonlinearity,
                            x.data(), x_stride, dx.data(), x_stride);
-            table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, wide,
+            table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, inputs,
                                   false, gradient.data());
             table.bias_gradient(dz.data(), y_stride, rows, high, false, sums.data());
-            table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, wide,
+            table.weight_gradient(dz.data(), y_stride, x.data(), x_stride, rows, outputs, inputs,
                                   true, gradient.data());
             table.bias_gradient(dz.data(), y_stride, rows, high, true, sums.data());
             for (const auto* part : {&y, &dx, &gradient, &sums})
