@@ -10,21 +10,24 @@ namespace canter {
 
 /// What one iteration did. Losses are means over the update; on many ranks, over all of them.
 struct Report {
-  std::int64_t iteration = 0;      ///< iterations of the run, this one included
-  std::int64_t env_steps = 0;      ///< environment steps of the run, all ranks
-  std::int64_t episodes = 0;       ///< episodes of the run that have ended
-  double episode_return_mean = 0;  ///< of the last 100 episodes (fewer at first); NaN before the first
+  std::int64_t iteration = 0;  ///< iterations of the run, this one included
+  std::int64_t env_steps = 0;  ///< environment steps of the run, all ranks
+  std::int64_t episodes = 0;   ///< episodes of the run that have ended
+  /// of the last 100 episodes (fewer at first); NaN before the first
+  double episode_return_mean = 0;
   double episode_return_std = 0;   ///< population standard deviation of the same
   double episode_length_mean = 0;  ///< [steps]
   double steps_per_second = 0;     ///< of this iteration
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
   double explained_variance = 0, gradient_norm = 0, learning_rate = 0;
-  double std = 0;                    ///< mean standard deviation of the action distribution; 0 if discrete
-  std::int64_t diverged = 0;         ///< environments whose physics blew up, total of the run
+  double std = 0;             ///< mean standard deviation of the action distribution; 0 if discrete
+  std::int64_t diverged = 0;  ///< environments whose physics blew up, total of the run
   std::int64_t skipped_updates = 0;  ///< minibatches skipped as not finite, total of the run
-  double time_physics = 0, time_inference = 0, time_update = 0, time_other = 0;  ///< [s] of this iteration
-  double seconds = 0;                ///< [s] of training of the whole run, over all its processes
-  std::string warning{};             ///< a skipped update or a failed save in words, else ""; not in metrics.jsonl
+  /// [s] of this iteration
+  double time_physics = 0, time_inference = 0, time_update = 0, time_other = 0;
+  double seconds = 0;  ///< [s] of training of the whole run, over all its processes
+  /// a skipped update or a failed save in words, else ""; not in metrics.jsonl
+  std::string warning{};
 };
 
 /// Lists the numbers of a report; names and order are those of metrics.jsonl.

@@ -17,8 +17,8 @@ namespace canter {
 
 /// Everything that defines a run.
 struct RunOptions {
-  std::string env;             ///< name of a registered task
-  std::string preset{};        ///< name of a preset; "" : the defaults of the structs
+  std::string env;       ///< name of a registered task
+  std::string preset{};  ///< name of a preset; "" : the defaults of the structs
   PoolOptions pool{};
   MlpPolicyOptions policy{};
   TrainerOptions trainer{};
@@ -36,13 +36,13 @@ void visit(RunOptions& o, Visitor&& v) {
 /// Names of the presets.
 std::vector<std::string> preset_names();
 
-/// Options of a preset for an environment: "cleanrl" (as published; CleanRL's continuous or discrete
-/// script, whichever fits) or "fast" (what learns fastest on a laptop).
+/// Options of a preset for an environment: "cleanrl" (as published; CleanRL's continuous or
+/// discrete script, whichever fits) or "fast" (what learns fastest on a laptop).
 /// @throws InvalidArgument for an unknown name, with the nearest match.
 RunOptions preset(std::string_view name, std::string_view env);
 
-/// Sets an option by its flat name ("num_envs", "learning_rate", "hidden"); `seed` sets pool, policy
-/// and trainer. @throws InvalidArgument for an unknown name (nearest match) or a wrong type.
+/// Sets an option by its flat name ("num_envs", "learning_rate", "hidden"); `seed` sets pool,
+/// policy and trainer. @throws InvalidArgument for an unknown name (nearest match) or a wrong type.
 void set_option(RunOptions& run, std::string_view name, const OptionValue& value);
 /// All flat names and values, in order; those of the struct's sections follow each other.
 OptionValues option_values(const RunOptions& run);
@@ -51,8 +51,10 @@ OptionValues option_values(const RunOptions& run);
 /// "runs/<env>-seed<seed>". When it holds a saved run, that run's configuration wins, and of the
 /// arguments only total_steps, num_threads, num_shards, directory, model_path and how often to save
 /// may differ from it.
-/// @throws InvalidArgument for an unknown name, or naming an argument that differs from the saved run.
-RunOptions resolve_run(std::string_view env, std::string_view preset, const OptionValues& arguments);
+/// @throws InvalidArgument for an unknown name, or naming an argument that differs from the saved
+/// run.
+RunOptions resolve_run(std::string_view env, std::string_view preset,
+                       const OptionValues& arguments);
 
 /// Writes config.toml: every option, resolved. @throws CheckpointError when it cannot.
 void save_config(const std::filesystem::path& path, const RunOptions& run);

@@ -1,9 +1,11 @@
 #pragma once
 // Trainer: walks the circle once per iterate(): rollout, advantages, update, normalisers, report;
-// saves and resumes. Composes pool, policy, learner, communicator and checkpoints; owns no mathematics.
+// saves and resumes. Composes pool, policy, learner, communicator and checkpoints; owns no
+// mathematics.
 //
-//   canter::Trainer trainer(pool, policy, canter::Communicator::single(), {.directory = "runs/ant"});
-//   trainer.resume();                                  // newest valid checkpoint, or none
+//   canter::Trainer trainer(pool, policy, canter::Communicator::single(),
+//                           {.directory = "runs/ant"});
+//   trainer.resume();  // newest valid checkpoint, or none
 //   while (trainer.env_steps() < 1'000'000) std::cout << trainer.iterate() << '\n';
 //   trainer.save();
 
@@ -24,10 +26,12 @@ namespace canter {
 /// Options of a trainer.
 struct TrainerOptions {
   PpoOptions ppo{};
-  std::int64_t total_steps = 0;      ///< environment steps of the whole run; 0: no end, constant schedules
-  std::uint64_t seed = 0;            ///< of action sampling and minibatch order
-  std::string directory{};           ///< run directory; empty: nothing is written
-  double save_interval_seconds = 60; ///< between checkpoints [s]; 0: every iteration; < 0: only save()
+  /// environment steps of the whole run; 0: no end, constant schedules
+  std::int64_t total_steps = 0;
+  std::uint64_t seed = 0;   ///< of action sampling and minibatch order
+  std::string directory{};  ///< run directory; empty: nothing is written
+  /// between checkpoints [s]; 0: every iteration; < 0: only save()
+  double save_interval_seconds = 60;
   CheckpointOptions checkpoint{};
 };
 
@@ -64,20 +68,20 @@ class Trainer {
   /// After an exception it refuses until resume(); the last saved boundary is untouched.
   /// @throws Error when the directory holds a run that was not resumed.
   Report iterate();
-  /// iterate() until env_steps() >= total_steps, a stop is requested, max_seconds are over (<= 0: no
-  /// limit) or the callback returns false; then saves (with a directory). An exception of the
+  /// iterate() until env_steps() >= total_steps, a stop is requested, max_seconds are over (<= 0:
+  /// no limit) or the callback returns false; then saves (with a directory). An exception of the
   /// callback is passed on after saving. A stop, once requested, holds until clear_stop().
   /// @returns true when total_steps are reached.
   bool train(const std::function<bool(const Report&)>& callback = {}, double max_seconds = 0);
 
-  /// Commits a checkpoint of the last iteration boundary, writes policy.safetensors, and waits until
-  /// both are durable. @throws InvalidArgument without a directory; CheckpointError.
+  /// Commits a checkpoint of the last iteration boundary, writes policy.safetensors, and waits
+  /// until both are durable. @throws InvalidArgument without a directory; CheckpointError.
   void save();
   /// Loads the newest valid checkpoint of the directory. @returns false when there is none.
   /// total_steps, threads, directory, model path and how often to save may differ from the saved
   /// run's; the schedules then follow the new total_steps.
-  /// @throws InvalidArgument naming another option that differs; CheckpointError when all are damaged
-  /// or one does not fit. Nothing changed then.
+  /// @throws InvalidArgument naming another option that differs; CheckpointError when all are
+  /// damaged or one does not fit. Nothing changed then.
   bool resume();
 
   /// Ends train() at the next iteration boundary. Safe from any thread and from signal handlers.
@@ -85,13 +89,14 @@ class Trainer {
   void clear_stop() noexcept;
   bool stop_requested() const noexcept;
 
-  std::int64_t env_steps() const noexcept;   ///< of the run, all ranks
+  std::int64_t env_steps() const noexcept;  ///< of the run, all ranks
   std::int64_t iteration() const noexcept;
   const TrainerOptions& options() const noexcept;
   EnvPool& pool() noexcept;
   Policy& policy() noexcept;
   Communicator& communicator() noexcept;
-  /// Its checkpoints, for their times and sizes; null without a directory and on ranks other than 0.
+  /// Its checkpoints, for their times and sizes; null without a directory and on ranks other than
+  /// 0.
   const CheckpointStore* checkpoints() const noexcept;
   /// XXH3-128 of the whole state without times, as hexadecimal text: equal runs have equal digests.
   std::string digest() const;

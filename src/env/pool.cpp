@@ -97,7 +97,9 @@ void EnvPool::reset_to(int i, std::span<const double> qpos, std::span<const doub
   pool.throw_faults();
 }
 
-std::string EnvPool::model_hash() const { return impl_->slices.front().shard->model_hash(); }
+std::string EnvPool::model_hash() const {
+  return impl_->slices.front().shard->model_hash();
+}
 
 std::string EnvPool::refuses_save() const {
   return impl_->slices.front().shard->refuses_save();

@@ -4,9 +4,10 @@ import json
 import struct
 from pathlib import Path
 
-import canter
 import numpy as np
 import pytest
+
+import canter
 
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U64": "<u8", "U8": "|u1"}
 

@@ -25,8 +25,8 @@ namespace canter {
 /// Options of a store.
 struct CheckpointOptions {
   int keep_last = 3;  ///< checkpoints kept, at least 1. Default: 3
-  bool background =
-      true;  ///< write in a background thread after a snapshot in memory. Default: true
+  /// write in a background thread after a snapshot in memory. Default: true
+  bool background = true;
 };
 
 template <class Visitor>
@@ -61,8 +61,7 @@ class CheckpointStore {
  public:
   /// Makes the directory if needed and removes what a killed process left unfinished.
   /// @throws CheckpointError when it cannot be made; InvalidArgument if keep_last < 1.
-  explicit CheckpointStore(const std::filesystem::path& directory,
-                           CheckpointOptions options = {});
+  explicit CheckpointStore(const std::filesystem::path& directory, CheckpointOptions options = {});
   /// Waits for a save in flight.
   ~CheckpointStore();
   CheckpointStore(const CheckpointStore&) = delete;

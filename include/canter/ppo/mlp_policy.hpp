@@ -29,8 +29,8 @@ struct MlpPolicyOptions {
   bool shared_trunk = false;  ///< one trunk with two heads instead of two networks
   float log_std_init = 0.0f;  ///< initial log standard deviation (Box actions)
   float policy_gain = 0.01f;  ///< gain of the orthogonal initialisation of the last policy layer
-  bool normalize_observations =
-      true;  ///< (x - mean) / std with running moments; x itself before the first
+  /// (x - mean) / std with running moments; x itself before the first
+  bool normalize_observations = true;
   float clip_observation = 10.0f;  ///< of normalised observations; <= 0: no clip
   bool normalize_rewards = true;   ///< rewards / std of the discounted return
 };

@@ -18,39 +18,42 @@ namespace canter {
 
 /// A named tensor inside the flat parameter array.
 struct ParameterView {
-  std::string name;                  ///< "actor.0.weight"
-  std::vector<std::int64_t> shape;   ///< row-major
-  std::size_t offset = 0;            ///< first element in the flat array
+  std::string name;                 ///< "actor.0.weight"
+  std::vector<std::int64_t> shape;  ///< row-major
+  std::size_t offset = 0;           ///< first element in the flat array
   std::size_t size = 0;
 };
 
 /// What a policy looks at for one step of all environments.
 struct ActInput {
-  std::span<const float> observations;                  ///< raw float[num_rows, observation_size]
-  std::span<const std::uint8_t> episode_starts{};       ///< 0/1 [num_rows]; may be empty for state_size() == 0
-  std::span<float> hidden_state{};                      ///< float[num_rows, state_size], updated; may be empty
-  std::span<const std::uint8_t> action_masks{};         ///< 0/1 [num_rows, count], discrete only; empty: all allowed
+  std::span<const float> observations;  ///< raw float[num_rows, observation_size]
+  /// 0/1 [num_rows]; may be empty for state_size() == 0
+  std::span<const std::uint8_t> episode_starts{};
+  std::span<float> hidden_state{};  ///< float[num_rows, state_size], updated; may be empty
+  /// 0/1 [num_rows, count], discrete only; empty: all allowed
+  std::span<const std::uint8_t> action_masks{};
   // noise of row i: stream `action`, id = first_id + i, episode = step
   std::uint64_t seed = 0;
   std::uint32_t first_id = 0;
   std::uint32_t step = 0;
-  bool deterministic = false;                           ///< the mode instead of a sample
+  bool deterministic = false;  ///< the mode instead of a sample
 };
 
 /// Where a policy writes; spans other than env_actions may be empty (then not computed).
 struct ActOutput {
-  std::span<float> env_actions;      ///< float[num_rows, action_size], clipped to the space: for the pool
-  std::span<float> actions{};        ///< the raw sample: for the loss
-  std::span<float> log_probs{};      ///< float[num_rows] of the raw sample
-  std::span<float> values{};         ///< float[num_rows], in units of the (normalised) reward
+  /// float[num_rows, action_size], clipped to the space: for the pool
+  std::span<float> env_actions;
+  std::span<float> actions{};    ///< the raw sample: for the loss
+  std::span<float> log_probs{};  ///< float[num_rows] of the raw sample
+  std::span<float> values{};     ///< float[num_rows], in units of the (normalised) reward
 };
 
 /// Samples of a rollout, flattened to [num_samples, ...].
 struct SampleView {
-  std::span<const float> observations;   ///< raw
-  std::span<const float> actions;        ///< raw
-  std::span<const float> log_probs;      ///< at rollout time
-  std::span<const float> values;         ///< at rollout time
+  std::span<const float> observations;  ///< raw
+  std::span<const float> actions;       ///< raw
+  std::span<const float> log_probs;     ///< at rollout time
+  std::span<const float> values;        ///< at rollout time
   std::span<const float> advantages;
   std::span<const float> returns;
   std::span<const std::uint8_t> action_masks{};
@@ -58,13 +61,14 @@ struct SampleView {
 
 /// Coefficients of the PPO loss.
 struct LossOptions {
-  float clip_range = 0.2f;               ///< epsilon of the clipped surrogate
-  float clip_range_value = 0.2f;         ///< epsilon of the clipped value loss; <= 0: plain squared error
+  float clip_range = 0.2f;        ///< epsilon of the clipped surrogate
+  float clip_range_value = 0.2f;  ///< epsilon of the clipped value loss; <= 0: plain squared error
   float entropy_coefficient = 0;
   float value_coefficient = 0.5f;
-  bool normalize_advantages = true;      ///< (A - mean) / (std + 1e-8) over the minibatch; moments given below
-  float advantage_mean = 0;              ///< of this minibatch, over all ranks
-  float advantage_scale = 1;             ///< 1 / (std + 1e-8)
+  /// (A - mean) / (std + 1e-8) over the minibatch; moments given below
+  bool normalize_advantages = true;
+  float advantage_mean = 0;   ///< of this minibatch, over all ranks
+  float advantage_scale = 1;  ///< 1 / (std + 1e-8)
 };
 
 /// Sums over the samples of a minibatch; divide by num_samples.
@@ -99,10 +103,12 @@ class Policy {
   virtual std::span<const float> parameters() const noexcept = 0;
   virtual std::span<float> gradients() noexcept = 0;
   virtual std::vector<ParameterView> parameter_views() const = 0;
-  /// Called after somebody else wrote parameters() (the optimiser does): device mirrors, packed weights.
+  /// Called after somebody else wrote parameters() (the optimiser does): device mirrors, packed
+  /// weights.
   virtual void parameters_changed() {}
 
-  /// Moments that act, value and backward normalise observations with; count 0: identity. Null: none.
+  /// Moments that act, value and backward normalise observations with; count 0: identity. Null:
+  /// none.
   virtual RunningMoments* observation_moments() noexcept = 0;
   /// Moments of the discounted return that scale rewards (one entry). Null: rewards are not scaled.
   virtual RunningMoments* return_moments() noexcept = 0;

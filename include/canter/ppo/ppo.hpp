@@ -26,27 +26,33 @@
 namespace canter {
 
 enum class Schedule { constant, linear };
-constexpr std::array<std::string_view, 2> enum_names(Schedule) { return {"constant", "linear"}; }
+constexpr std::array<std::string_view, 2> enum_names(Schedule) {
+  return {"constant", "linear"};
+}
 
 /// Options of PPO.
 struct PpoOptions {
-  int horizon = 2048;                ///< steps per environment and iteration
-  int num_epochs = 10;               ///< passes over the rollout
-  int num_minibatches = 32;          ///< minibatches per pass; sizes differ by at most one, nothing is dropped
+  int horizon = 2048;   ///< steps per environment and iteration
+  int num_epochs = 10;  ///< passes over the rollout
+  /// minibatches per pass; sizes differ by at most one, nothing is dropped
+  int num_minibatches = 32;
   float learning_rate = 3e-4f;
-  Schedule learning_rate_schedule = Schedule::linear;  ///< linear: to 0 at total_steps; constant when total_steps is 0
-  float gamma = 0.99f;               ///< discount per step
-  float gae_lambda = 0.95f;          ///< lambda of generalised advantage estimation
-  float clip_range = 0.2f;           ///< epsilon of the clipped surrogate
-  float clip_range_value = 0.2f;     ///< epsilon of the clipped value loss; <= 0: plain squared error
+  /// linear: to 0 at total_steps; constant when total_steps is 0
+  Schedule learning_rate_schedule = Schedule::linear;
+  float gamma = 0.99f;            ///< discount per step
+  float gae_lambda = 0.95f;       ///< lambda of generalised advantage estimation
+  float clip_range = 0.2f;        ///< epsilon of the clipped surrogate
+  float clip_range_value = 0.2f;  ///< epsilon of the clipped value loss; <= 0: plain squared error
   float entropy_coefficient = 0.0f;
   float value_coefficient = 0.5f;
-  float max_grad_norm = 0.5f;        ///< global norm clip; <= 0: off
-  bool normalize_advantages = true;  ///< per minibatch: (A - mean) / (std + 1e-8), std with n - 1; a single sample or equal ones become 0
-  bool recompute_advantages = false; ///< with the new values before every epoch
+  float max_grad_norm = 0.5f;         ///< global norm clip; <= 0: off
+  bool normalize_advantages = true;   ///< per minibatch: (A - mean) / (std + 1e-8), std with n - 1;
+                                      ///< a single sample or equal ones become 0
+  bool recompute_advantages = false;  ///< with the new values before every epoch
   TruncationHandling truncation = TruncationHandling::bootstrap;
-  float target_kl = 0.0f;            ///< stop before the first minibatch whose approx_kl exceeds it; <= 0: never
-  float clip_reward = 10.0f;         ///< after scaling; <= 0: off
+  /// stop before the first minibatch whose approx_kl exceeds it; <= 0: never
+  float target_kl = 0.0f;
+  float clip_reward = 10.0f;  ///< after scaling; <= 0: off
   float adam_beta1 = 0.9f;
   float adam_beta2 = 0.999f;
   float adam_epsilon = 1e-5f;
@@ -76,17 +82,19 @@ void visit(PpoOptions& o, Visitor&& v) {
   v("adam_epsilon", o.adam_epsilon);
 }
 
-/// What one update did. Losses, KL and clip fraction are means over all samples of all ranks and epochs.
+/// What one update did. Losses, KL and clip fraction are means over all samples of all ranks and
+/// epochs.
 struct UpdateReport {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
-  double explained_variance = 0;   ///< 1 - Var(returns - values) / Var(returns), before the update; 0 if returns are constant
-  double gradient_norm = 0;        ///< mean over minibatches, before clipping
-  double learning_rate = 0;        ///< in force during this update
-  int num_minibatches = 0;         ///< optimiser steps taken
-  int skipped_updates = 0;         ///< minibatches skipped because something was not finite
-  bool stopped_by_kl = false;      ///< target_kl ended the update early
-  /// "rewards: inf at environment 7, step 3" for the first number of this rank that is not usable, a
-  /// loss or gradient by name, or "". Environments count from 0 within the rank.
+  double explained_variance = 0;  ///< 1 - Var(returns - values) / Var(returns), before the update;
+                                  ///< 0 if returns are constant
+  double gradient_norm = 0;       ///< mean over minibatches, before clipping
+  double learning_rate = 0;       ///< in force during this update
+  int num_minibatches = 0;        ///< optimiser steps taken
+  int skipped_updates = 0;        ///< minibatches skipped because something was not finite
+  bool stopped_by_kl = false;     ///< target_kl ended the update early
+  /// "rewards: inf at environment 7, step 3" for the first number of this rank that is not usable,
+  /// a loss or gradient by name, or "". Environments count from 0 within the rank.
   std::string non_finite{};
 };
 
@@ -110,14 +118,14 @@ class Ppo {
   /// Threads for the optimiser (share the policy's); the caller's alone until then.
   void set_threads(std::shared_ptr<Threads> threads);
 
-  /// Gives every rank the policy of rank 0: parameters, buffers, normalisers. Call it before the first
-  /// rollout; on one rank it does nothing.
+  /// Gives every rank the policy of rank 0: parameters, buffers, normalisers. Call it before the
+  /// first rollout; on one rank it does nothing.
   /// @throws CommunicationError on every rank when their networks differ, naming the first array.
   static void synchronize(Policy& policy, Communicator& communicator);
 
   /// Scales rewards, computes advantages, runs the epochs. `env_steps`: steps before this rollout,
-  /// over all ranks; the learning rate follows from it alone. Allocates nothing after the first call
-  /// (recompute_advantages and reports of faults excepted). The rollout must be complete.
+  /// over all ranks; the learning rate follows from it alone. Allocates nothing after the first
+  /// call (recompute_advantages and reports of faults excepted). The rollout must be complete.
   /// @throws InvalidArgument when the rollout does not fit the options or the policy.
   /// @throws CommunicationError when a rank fails, or its parameters differ at the first call.
   UpdateReport update(Rollout& rollout, Policy& policy, Communicator& communicator,
@@ -137,6 +145,7 @@ class Ppo {
 };
 
 /// The learning rate at `env_steps`: constant, or linear from learning_rate to 0 at total_steps.
-double learning_rate_at(const PpoOptions& options, std::int64_t env_steps, std::int64_t total_steps) noexcept;
+double learning_rate_at(const PpoOptions& options, std::int64_t env_steps,
+                        std::int64_t total_steps) noexcept;
 
 }  // namespace canter

@@ -28,7 +28,8 @@ class RunningMoments {
   void clear() noexcept;
 
   /// Writes mean[i] and 1 / sqrt(variance(i) + epsilon) as float32; 0 and 1 while count is 0.
-  void normaliser(std::span<float> mean, std::span<float> inverse_std, double epsilon = 1e-8) const noexcept;
+  void normaliser(std::span<float> mean, std::span<float> inverse_std,
+                  double epsilon = 1e-8) const noexcept;
 
   void save(StateDict& state, const std::string& prefix) const;
   void validate(const StateDict& state, const std::string& prefix) const;
