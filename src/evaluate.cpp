@@ -89,7 +89,8 @@ void check_fits(const EnvPool& pool, const Policy& policy, const EvaluateOptions
 
 }  // namespace
 
-Evaluation evaluate(EnvPool& pool, Policy& policy, const EvaluateOptions& options) {
+Evaluation evaluate(EnvPool& pool, Policy& policy, const EvaluateOptions& options,
+                    const std::function<bool()>& keep_going) {
   check_fits(pool, policy, options);
   const int num_envs = pool.num_envs();
   Evaluation result;
@@ -116,6 +117,7 @@ Evaluation evaluate(EnvPool& pool, Policy& policy, const EvaluateOptions& option
       --quotas.left[i];
       --quotas.unfinished;
     }
+    if (keep_going && !keep_going()) break;
   }
   summarise(result);
   return result;

@@ -2,6 +2,7 @@
 // Evaluation of a policy on a pool, without favouring short episodes.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "canter/env/pool.hpp"
@@ -33,7 +34,10 @@ struct Evaluation {
 };
 
 /// Runs full episodes with the normalisers frozen. Resets the pool and leaves it in mid-episode.
+/// `keep_going` is asked after every pool step; false ends the evaluation, and episodes that have
+/// not ended count as 0.
 /// @throws InvalidArgument if the policy does not fit the pool, or episodes < 1.
-Evaluation evaluate(EnvPool& pool, Policy& policy, const EvaluateOptions& options = {});
+Evaluation evaluate(EnvPool& pool, Policy& policy, const EvaluateOptions& options = {},
+                    const std::function<bool()>& keep_going = {});
 
 }  // namespace canter

@@ -50,8 +50,10 @@ PYBIND11_MODULE(_core, m) {
   bind_errors(m);
   bind_options(m);
   bind_spec(m);
+  bind_step_result(m);
   bind_pool(m);
   bind_policy(m);
+  bind_report(m);
   bind_trainer(m);
   bind_run(m);
   bind_system(m);

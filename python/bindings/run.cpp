@@ -39,10 +39,27 @@ std::shared_ptr<PyTrainer> make_run_trainer(const RunOptions& run) {
 }
 
 Evaluation evaluate_policy(PyPool& pool, PyPolicy& policy, const EvaluateOptions& options) {
+  using Clock = std::chrono::steady_clock;
   const auto native = pool.get();
-  const ReleasedGil released;
-  const std::lock_guard lock(policy.mutex);
-  return evaluate(*native, *policy.policy, options);
+  Evaluation result;
+  bool interrupted = false;
+  {
+    ReleasedGil gil;
+    const std::lock_guard lock(policy.mutex);
+    // Ctrl-C is looked for a few times per second
+    Clock::time_point looked = Clock::now();
+    const auto keep_going = [&] {
+      if (Clock::now() - looked < std::chrono::milliseconds(100)) return true;
+      looked = Clock::now();
+      gil.take();
+      interrupted = PyErr_CheckSignals() != 0;
+      gil.give();
+      return !interrupted;
+    };
+    result = evaluate(*native, *policy.policy, options, keep_going);
+  }
+  if (interrupted) throw py::error_already_set();
+  return result;
 }
 
 void bind_evaluation(py::module_& m) {

@@ -27,7 +27,8 @@ def _parser() -> argparse.ArgumentParser:
 
     command = commands.add_parser("train", help="train a policy, or go on", epilog=_TRAIN_NOTE)
     command.add_argument("env", help="name of a task, for example HalfCheetah-v5")
-    command.add_argument("--preset", default="", help=f"one of {', '.join(_core.preset_names())}")
+    names = ", ".join(_core.preset_names())
+    command.add_argument("--preset", help=f"one of {names}; default fast, or the resumed run's")
     command.add_argument("--max-seconds", type=float, default=0.0, help="limit of this call [s]")
     command.add_argument("--directory", help="run directory; default runs/<env>-seed<seed>")
     command.add_argument("--tensorboard", action="store_true", help="also write event files")

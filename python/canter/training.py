@@ -17,8 +17,9 @@ from canter.runs import Run
 
 Callback = Callable[[_core.Report], Any]
 
-# environment steps of a run that names neither a number nor a preset that has one
+# of a run that names none
 DEFAULT_TOTAL_STEPS = 1_000_000
+DEFAULT_PRESET = "fast"
 
 
 def train(
@@ -27,7 +28,7 @@ def train(
     total_steps: int | None = None,
     num_envs: int | None = None,
     seed: int | None = None,
-    preset: str = "",
+    preset: str | None = None,
     directory: str | os.PathLike[str] | None = None,
     resume: bool = True,
     progress: bool | Callback = True,
@@ -47,7 +48,8 @@ def train(
         total_steps: Environment steps of the whole run. Default: the preset's, else 1,000,000.
         num_envs: Environments stepped together.
         seed: Of environments, weights, actions and minibatches.
-        preset: "cleanrl" (as published) or "fast"; `canter.preset_names()`.
+        preset: "cleanrl" (as published), "fast" (what learns fastest on a laptop), or "" for the
+            defaults of the options structs. Default: "fast", or what the resumed run has.
         directory: Run directory. Default: runs/<env>-seed<seed>. "": nothing is written.
         resume: Go on where the directory's run was; with False a directory with a run is refused.
         progress: A bar or lines on stdout, with False nothing, or a function of the Report.
@@ -106,15 +108,17 @@ def train(
 
 def _resolve(
     env: str,
-    preset: str,
+    preset: str | None,
     directory: str | os.PathLike[str] | None,
     arguments: dict[str, Any],
 ) -> _core.RunOptions:
     if directory is not None and not os.fspath(directory):
-        chosen = _core.RunOptions(env, preset, **arguments)
+        chosen = _core.RunOptions(env, DEFAULT_PRESET if preset is None else preset, **arguments)
     else:
         where = {} if directory is None else {"directory": os.fspath(directory)}
-        chosen = _core.resolve_run(env, preset, {**arguments, **where})
+        chosen = _core.resolve_run(env, preset or "", {**arguments, **where})
+        if preset is None and not Path(chosen.directory, "config.toml").exists():
+            chosen = _core.resolve_run(env, DEFAULT_PRESET, {**arguments, **where})
     values = chosen.to_dict()
     if not values["total_steps"] and "total_steps" not in arguments:
         chosen.set("total_steps", DEFAULT_TOTAL_STEPS)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -228,6 +229,13 @@ class TestEvaluation:
             for t in (1, 2)
         ]
         assert runs[0].returns.tobytes() == runs[1].returns.tobytes()
+
+    def test_ctrl_c(self, trained: canter.Policy) -> None:
+        main_thread = threading.main_thread().ident
+        timer = threading.Timer(0.2, lambda: signal.pthread_kill(main_thread, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            canter.evaluate(trained, "Pendulum-v1", episodes=10**6, num_envs=64)
 
     def test_refusals(self, trained: canter.Policy) -> None:
         with pytest.raises(canter.InvalidArgument):

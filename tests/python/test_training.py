@@ -16,7 +16,7 @@ STEPS = 8 * 32
 
 
 def train(directory: Path | str, iterations: int = 4, **options: object) -> canter.Run:
-    merged = {"progress": False, **OPTIONS, **options}
+    merged = {"preset": "", "progress": False, **OPTIONS, **options}
     return canter.train(
         "CartPole-v1", total_steps=iterations * STEPS, directory=directory, **merged
     )
@@ -93,7 +93,7 @@ class TestTrain:
             "CartPole-v1", num_envs=4, seed=2, horizon=8, progress=False, callback=lambda r: False
         )
         assert run.directory == Path("runs/CartPole-v1-seed2")
-        assert run.total_steps == 1_000_000
+        assert run.total_steps == 100_000
         assert not run.done
         assert run.env_steps == 32
         assert {path.name for path in tmp_path.iterdir()} == {"runs"}
@@ -131,6 +131,13 @@ class TestTrain:
                 callback=lambda r: False,
             )
             assert run.options.preset == preset
+            # without a preset a resumed run keeps its own
+            assert (
+                canter.train(
+                    "CartPole-v1", directory=tmp_path / preset, progress=False, max_seconds=1e-6
+                ).options.preset
+                == preset
+            )
 
     def test_an_empty_directory_is_no_run(self, tmp_path: Path) -> None:
         with pytest.raises(canter.InvalidArgument, match="no run directory"):
