@@ -12,9 +12,10 @@ namespace canter {
 
 /// Options of an evaluation.
 struct EvaluateOptions {
-  int episodes = 100;          ///< in all; environment i gets episodes / num_envs (+1 for the first ones) in advance
-  bool deterministic = true;   ///< the mode of the distribution instead of samples
-  std::uint64_t seed = 0;      ///< of the environments and of sampled actions
+  int episodes =
+      100;  ///< in all; environment i gets episodes / num_envs (+1 for the first ones) in advance
+  bool deterministic = true;  ///< the mode of the distribution instead of samples
+  std::uint64_t seed = 0;     ///< of the environments and of sampled actions
 };
 
 template <class Visitor>
@@ -26,10 +27,10 @@ void visit(EvaluateOptions& o, Visitor&& v) {
 
 /// Result of an evaluation.
 struct Evaluation {
-  std::vector<float> returns;            ///< float[episodes], environment by environment
-  std::vector<std::int32_t> lengths;     ///< steps
-  double return_mean = 0, return_std = 0;        ///< sample standard deviation (0 for one episode)
-  double return_low = 0, return_high = 0;        ///< 95 % confidence interval of the mean (Student's t)
+  std::vector<float> returns;              ///< float[episodes], environment by environment
+  std::vector<std::int32_t> lengths;       ///< steps
+  double return_mean = 0, return_std = 0;  ///< sample standard deviation (0 for one episode)
+  double return_low = 0, return_high = 0;  ///< 95 % confidence interval of the mean (Student's t)
   double length_mean = 0;
 };
 
