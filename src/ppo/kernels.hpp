@@ -5,7 +5,8 @@
 // zero. All tables give the same bits.
 //
 // Every output element is one chain of fused multiply-adds in index order, whatever tile it falls
-// into: a row's result does not depend on its neighbours, on the batch or on the thread.
+// into (that of forward_one is 16 chains): a row's result does not depend on its neighbours, on the
+// batch or on the thread.
 //
 // Weights are read from packed panels: 16 columns (the last panel may have 8) for all steps of the
 // sum, one after the other: float[ceil(columns / 16)][steps][16].
@@ -36,6 +37,10 @@ struct Kernels {
   void (*forward)(const float* x, int x_stride, int rows, int inputs, const float* panels,
                   const float* bias, int padded_outputs, int nonlinearity, float* y,
                   int y_stride) noexcept;
+
+  /// y[r * y_stride] = bias + sum_k x[r, k] weight[k]; the sum is taken in 16 lanes.
+  void (*forward_one)(const float* x, int x_stride, int rows, int padded_inputs,
+                      const float* weight, float bias, float* y, int y_stride) noexcept;
 
   /// dx[r, k] = f'(y)[r, k] sum_n dz[r, n] weight[n, k], f' expressed by the layer's output y.
   void (*backward)(const float* dz, int dz_stride, int rows, int outputs, const float* panels,

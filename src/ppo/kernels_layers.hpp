@@ -58,6 +58,19 @@ void forward(const float* x, int x_stride, int rows, int inputs, const float* pa
   }
 }
 
+void forward_one(const float* x, int x_stride, int rows, int padded_inputs, const float* weight,
+                 float bias, float* y, int y_stride) noexcept {
+  for (int r = 0; r < rows; ++r, x += x_stride, y += y_stride) {
+    Wide sum = broadcast<Wide>(0.0f);
+    Narrow rest = broadcast<Narrow>(0.0f);
+    int k = 0;
+    for (; k + kPanel <= padded_inputs; k += kPanel)
+      sum = fma(load<Wide>(x + k), load<Wide>(weight + k), sum);
+    if (k < padded_inputs) rest = load<Narrow>(x + k) * load<Narrow>(weight + k);
+    *y = bias + sum_of(halves_sum(sum) + rest);
+  }
+}
+
 void backward(const float* dz, int dz_stride, int rows, int outputs, const float* panels,
               int padded_inputs, int nonlinearity, const float* y, int y_stride, float* dx,
               int dx_stride) noexcept {

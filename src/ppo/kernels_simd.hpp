@@ -86,6 +86,12 @@ inline Narrow load_first(const float* p, int n) {
 }
 #endif
 
+/// All eight, in a fixed order.
+inline float sum_of(Narrow v) {
+  const float a = (v[0] + v[4]) + (v[2] + v[6]), b = (v[1] + v[5]) + (v[3] + v[7]);
+  return a + b;
+}
+
 /// 2^n for the integer n that `shifted` holds as n + 1.5 * 2^23.
 inline Narrow power_of_two(Narrow shifted) {
   return reinterpret_cast<Narrow>((reinterpret_cast<NarrowInt>(shifted) << 23) + 0x3F800000);
@@ -123,6 +129,9 @@ inline Wide max(Wide bound, Wide x) {
 }
 inline Wide if_positive(Wide x, Wide yes, Wide no) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), no, yes);
+}
+inline Narrow halves_sum(Wide v) {
+  return _mm512_castps512_ps256(v) + _mm512_extractf32x8_ps(v, 1);
 }
 inline Wide power_of_two(Wide shifted) {
   return reinterpret_cast<Wide>((reinterpret_cast<WideInt>(shifted) << 23) + 0x3F800000);
@@ -180,6 +189,9 @@ inline Wide max(Wide bound, Wide x) {
 }
 inline Wide if_positive(Wide x, Wide yes, Wide no) {
   return {if_positive(x.low, yes.low, no.low), if_positive(x.high, yes.high, no.high)};
+}
+inline Narrow halves_sum(Wide v) {
+  return v.low + v.high;
 }
 inline Wide power_of_two(Wide shifted) {
   return {power_of_two(shifted.low), power_of_two(shifted.high)};

@@ -26,12 +26,6 @@ void normalise(const float* in, const int* indices, int first, int rows, int siz
   }
 }
 
-// in a fixed order
-inline float sum_of(Narrow v) {
-  const float a = (v[0] + v[4]) + (v[2] + v[6]), b = (v[1] + v[5]) + (v[3] + v[7]);
-  return a + b;
-}
-
 void gaussian_log_prob(const float* mean, int stride, const float* actions, const int* indices,
                        int first, int rows, int size, const float* inverse_std, float log_scale,
                        float* z, float* log_probs) noexcept {
@@ -84,6 +78,7 @@ void add_slabs(const float* slabs, int num_slabs, long slab_stride, int size,
 
 constexpr Kernels kTable{.name = kCompiledFor,
                          .forward = forward,
+                         .forward_one = forward_one,
                          .backward = backward,
                          .weight_gradient = weight_gradient,
                          .bias_gradient = bias_gradient,

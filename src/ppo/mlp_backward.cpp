@@ -57,7 +57,8 @@ LossStatistics MlpPolicy::backward(const SampleView& samples, std::span<const st
 
   const int blocks = static_cast<int>((indices.size() + kernels::kBlockRows - 1) /
                                       static_cast<std::size_t>(kernels::kBlockRows));
-  const int num_groups = std::min(blocks, kMaxSlabs / num_networks());
+  // two blocks share a slab: with fewer rows per slab, summing the slabs would show
+  const int num_groups = std::min((blocks + 1) / 2, kMaxSlabs / num_networks());
   // one unit per network: it packs its own weights and adds its own gradient, in one section
   const bool alone = num_groups == 1;
   if (!alone) pack_all();

@@ -72,15 +72,21 @@ void MlpNetwork::pack(const float* parameters) noexcept {
 
 const float* MlpNetwork::forward(float* workspace, int rows) const noexcept {
   const float* x = workspace;
-  int stride = input_stride();
-  for (const Layer& layer : layers_) {
-    const bool last = &layer == &layers_.back();
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    const bool last = i + 1 == layers_.size();
+    const int x_stride = kernels::stride_of(layer.inputs),
+              y_stride = kernels::stride_of(layer.outputs);
+    const float* bias = packed_.data() + layer.bias;
     float* y = workspace + layer.output;
-    kernels_.forward(x, stride, rows, layer.inputs, packed_.data() + layer.forward_panels,
-                     packed_.data() + layer.bias, kernels::padded(layer.outputs),
-                     last ? kernels::kNone : nonlinearity_, y, kernels::stride_of(layer.outputs));
+    if (last && i > 0 && layer.outputs == 1)
+      kernels_.forward_one(x, x_stride, rows, kernels::padded(layer.inputs),
+                           packed_.data() + layer.backward_panels, *bias, y, y_stride);
+    else
+      kernels_.forward(x, x_stride, rows, layer.inputs, packed_.data() + layer.forward_panels, bias,
+                       kernels::padded(layer.outputs), last ? kernels::kNone : nonlinearity_, y,
+                       y_stride);
     x = y;
-    stride = kernels::stride_of(layer.outputs);
   }
   return x;
 }
@@ -120,8 +126,10 @@ void MlpNetwork::add_gradient(const float* slabs, int num_slabs, std::size_t sla
                          gradients + part.bias);
       if (num_slabs == 1 && layer.plain) continue;
       const float* weight = slabs + layer.slab_weight + area(part.first, width);
-      for (int r = 0; r < part.rows; ++r)
-        kernels_.add_slabs(weight + area(r, width), num_slabs, stride, layer.inputs,
+      // rows without padding follow each other in both places
+      const int merged = width == layer.inputs ? part.rows : 1;
+      for (int r = 0; r < part.rows; r += merged)
+        kernels_.add_slabs(weight + area(r, width), num_slabs, stride, merged * layer.inputs,
                            gradients + part.weight + area(r, layer.inputs));
     }
   }

@@ -235,6 +235,9 @@ TEST_CASE("both kernel tables give the same bits") {
           table.pack_transposed(weight.data(), outputs, inputs, 0, high, panels.data());
           table.pack(weight.data(), 0, outputs, outputs, inputs, back.data());
           std::vector<float> all;
+          std::vector<float> one(static_cast<std::size_t>(rows));
+          table.forward_one(x.data(), x_stride, rows, wide, x.data(), 0.5f, one.data(), 1);
+          all.insert(all.end(), one.begin(), one.end());
           for (const int nonlinearity : {0, 1, 2, 3}) {
             std::vector<float> y(floats(rows, y_stride)), dx(floats(rows, x_stride)),
                 gradient(floats(outputs, wide)), sums(floats(1, high));
