@@ -34,7 +34,7 @@ std::string type_name(const char* mangled) {
   return name;
 }
 
-void StateSaver::check_state_size(std::size_t now, std::size_t listed) {
+void check_state_size(std::size_t now, std::size_t listed) {
   if (now == listed) return;
   throw InvalidArgument("state: a vector's length differs between environments (" +
                         std::to_string(listed) + " bytes are expected in all, got " +

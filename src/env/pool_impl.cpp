@@ -23,7 +23,7 @@ void check(const PoolOptions& o) {
           "seeds must be empty or have num_envs = " + std::to_string(o.num_envs) +
               " entries, got " + std::to_string(o.seeds.size()));
   // global ids are 32 bits of the random streams' counter
-  require(o.env_offset >= 0 && o.env_offset + o.num_envs <= std::int64_t{1} << 32,
+  require(o.env_offset >= 0 && o.env_offset <= (std::int64_t{1} << 32) - o.num_envs,
           "env_offset must be >= 0 and env_offset + num_envs <= 2^32, got " +
               std::to_string(o.env_offset));
 }

@@ -102,13 +102,17 @@ void EnvPool::Impl::load(const StateDict& state) {
   std::vector<std::span<const std::byte>> arrays;
   for (const StateField& field : shard_fields())
     arrays.push_back(state.find("env/" + field.name)->bytes);
+  // a shard that throws leaves rows half done
+  faulted = true;
   rngs = rngs_of(state.get<std::uint64_t>("env/rng", {n, Rng::kStateSize}));
   steps = state.get<std::int32_t>("env/steps", {n});
   returns = state.get<double>("env/returns", {n});
   observations = state.get<float>("env/observations", {n, spec.observation_size});
-  for (const Slice& slice : slices)
+  for (Slice& slice : slices) {
     slice.shard->load(
         slices_of<const std::byte>(arrays, static_cast<std::size_t>(n), slice.first, slice.count));
+    slice.faults.clear();
+  }
   std::ranges::fill(started, std::uint8_t{1});
   num_started = options.num_envs;
   faulted = false;

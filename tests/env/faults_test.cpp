@@ -96,6 +96,28 @@ TEST_CASE("a fatal MuJoCo error is an EnvError of its environment") {
     }
 }
 
+TEST_CASE("a load after a fatal error ends it: later calls see nothing of it") {
+  auto pool = make_pool<Boxes>(parse_model(boxes_xml("16K")),
+                               {.num_envs = 4, .num_threads = 1, .num_shards = 4});
+  StepBuffers step(4, pool->spec());
+  pool->reset(step.view());
+  StateDict saved;
+  pool->save(saved);
+  std::vector<std::vector<std::byte>> memory;  // the views end with the next step
+  StateDict copy;
+  for (Array array : saved.arrays()) {
+    memory.emplace_back(array.bytes.begin(), array.bytes.end());
+    array.bytes = memory.back();
+    copy.append(array);
+  }
+  CHECK_THROWS_AS(pool->step(actions_with(4, 2, 7), step.view()), EnvError);
+  pool->load(copy);
+  const EnvState start = pool->state(0);
+  std::vector<float> observation(static_cast<std::size_t>(pool->spec().observation_size));
+  pool->reset_to(0, start.qpos, start.qvel, observation);
+  pool->step(actions_with(4, 2, 0), step.view());
+}
+
 TEST_CASE("exceptions and raw MuJoCo errors in any hook arrive with the index") {
   const Model model = parse_model(kRailXml);
   for (const bool raw : {false, true})

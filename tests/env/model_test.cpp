@@ -71,6 +71,7 @@ TEST_CASE("errors carry MuJoCo's text and what was tried") {
       parse_model(R"(<mujoco><worldbody><body><joint/></body></worldbody></mujoco>)"),
       doctest::Contains("mass"), ModelError);
   CHECK_THROWS_AS(parse_model(R"(<mujoco><include file="absent.xml"/></mujoco>)"), ModelError);
+  CHECK_THROWS_AS(load_model(""), ModelError);
   CHECK_THROWS_AS(Model(nullptr), ModelError);
 }
 

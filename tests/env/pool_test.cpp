@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -220,7 +221,9 @@ struct Choice {
 TEST_CASE("wrong arguments are named with value and expectation") {
   CHECK(message_of([] { make_pool<Counter>({.num_envs = 0}); }) == "num_envs must be >= 1, got 0");
   CHECK(contains(message_of([] { make_pool<Counter>({.num_envs = 2, .seeds = {1}}); }), "seeds"));
-  CHECK(contains(message_of([] { make_pool<Counter>({.env_offset = -1}); }), "env_offset"));
+  for (const std::int64_t offset :
+       {std::int64_t{-1}, std::int64_t{1} << 32, std::numeric_limits<std::int64_t>::max()})
+    CHECK(contains(message_of([=] { make_pool<Counter>({.env_offset = offset}); }), "env_offset"));
   CHECK(contains(message_of([] { make_pool<Counter>({.num_shards = -1}); }), "num_shards"));
   CHECK(contains(message_of([] { make_pool<Counter>({.max_episode_steps = -2}); }), "got -2"));
 

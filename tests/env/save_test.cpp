@@ -262,6 +262,43 @@ TEST_CASE("members of every kind are saved, environments in plain C++ too") {
   }
 }
 
+namespace {
+
+// a vector whose length is not the same everywhere, which a state cannot hold
+class Ragged : public Varied {
+ public:
+  static inline bool grows = false;
+  void reset(Rng& rng) {
+    Varied::reset(rng);
+    if (grows && rng.integer(2) == 0) list_.resize(100);
+  }
+  template <class Visitor>
+  void state(Visitor& v) {
+    v("list", list_);
+  }
+
+ private:
+  std::vector<double> list_ = std::vector<double>(1);
+};
+
+}  // namespace
+
+TEST_CASE("vectors of different lengths are refused, when saved and when loaded") {
+  Ragged::grows = false;
+  const PoolOptions options{.num_envs = 8, .seed = 1, .num_threads = 1};
+  auto pool = make_pool<Ragged>(options), even = make_pool<Ragged>(options);
+  StepBuffers step(8, pool->spec());
+  even->reset(step.view());
+  Saved good(*even);
+  Ragged::grows = true;
+  pool->reset(step.view());
+  StateDict state;
+  CHECK_THROWS_WITH_AS(pool->save(state), doctest::Contains("length differs"), InvalidArgument);
+  CHECK_THROWS_AS(pool->load(good.dict()), Error);
+  // its rows are half done now
+  CHECK_THROWS_AS(run(*pool, step, 0, 1), Error);
+}
+
 TEST_CASE("a pool that cannot be saved says why") {
   auto secretive = make_pool<Secretive>({.num_envs = 2});
   CHECK(secretive->refuses_save().find("Secretive has data members") != std::string::npos);

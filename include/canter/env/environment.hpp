@@ -133,8 +133,9 @@ class EnvironmentShard final : public Shard {
 
   void load(std::span<const std::span<const std::byte>> fields) override {
     if constexpr (HasState<E>) {
-      for (int j = 0; j < static_cast<int>(envs_.size()); ++j) {
-        StateLoader loader(fields, j);
+      const int size = static_cast<int>(envs_.size());
+      for (int j = 0; j < size; ++j) {
+        StateLoader loader(fields, j, size);
         envs_[static_cast<std::size_t>(j)].state(loader);
       }
     }

@@ -71,6 +71,10 @@ class StateLister {
   std::vector<StateField> fields_;
 };
 
+/// @throws InvalidArgument when a field holds `now` bytes in all rows of a shard, but `listed` were
+/// expected: a vector whose length is not the same everywhere.
+void check_state_size(std::size_t now, std::size_t listed);
+
 /// Copies the fields of environment `row` into the arrays of a shard.
 class StateSaver {
  public:
@@ -88,8 +92,6 @@ class StateSaver {
   }
 
  private:
-  static void check_state_size(std::size_t now, std::size_t listed);
-
   std::span<const std::span<std::byte>> arrays_;
   std::size_t row_, num_rows_, next_ = 0;
 };
@@ -97,19 +99,22 @@ class StateSaver {
 /// Copies the arrays of a shard into the fields of environment `row`.
 class StateLoader {
  public:
-  StateLoader(std::span<const std::span<const std::byte>> arrays, int row)
-      : arrays_(arrays), row_(static_cast<std::size_t>(row)) {}
+  StateLoader(std::span<const std::span<const std::byte>> arrays, int row, int num_rows)
+      : arrays_(arrays),
+        row_(static_cast<std::size_t>(row)),
+        num_rows_(static_cast<std::size_t>(num_rows)) {}
 
   template <class T>
   void operator()(std::string_view, T& field) {
     const auto bytes = std::as_writable_bytes(field_numbers(field));
     const std::span<const std::byte> array = arrays_[next_++];
+    check_state_size(bytes.size() * num_rows_, array.size());
     if (!bytes.empty()) std::memcpy(bytes.data(), array.data() + row_ * bytes.size(), bytes.size());
   }
 
  private:
   std::span<const std::span<const std::byte>> arrays_;
-  std::size_t row_, next_ = 0;
+  std::size_t row_, num_rows_, next_ = 0;
 };
 
 /// True for types with a `state` hook.

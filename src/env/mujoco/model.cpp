@@ -85,7 +85,9 @@ Model::Model(mjModel* owned, std::string source) : source_(std::move(source)) {
 }
 
 Model load_model(const std::filesystem::path& path) {
-  const std::string name = std::filesystem::absolute(path).string();
+  // an empty path has no absolute form; MuJoCo says what is wrong with it
+  std::error_code ignored;
+  const std::string name = std::filesystem::absolute(path, ignored).string();
   Load load;
   load.path = name.c_str();
   const bool binary = path.extension() == ".mjb";

@@ -125,8 +125,9 @@ class TaskListOf final : public TaskList {
   }
   void load(std::span<const std::span<const std::byte>> fields) override {
     if constexpr (canter::detail::HasState<T>) {
-      for (int j = 0; j < static_cast<int>(tasks_.size()); ++j) {
-        canter::detail::StateLoader loader(fields, j);
+      const int size = static_cast<int>(tasks_.size());
+      for (int j = 0; j < size; ++j) {
+        canter::detail::StateLoader loader(fields, j, size);
         at(j).state(loader);
       }
     }
