@@ -26,36 +26,38 @@ enum class Operation { all_reduce, broadcast, all_gather, barrier };
 constexpr std::array<const char*, 4> kOperationNames = {"all_reduce", "broadcast", "all_gather",
                                                         "barrier"};
 
-// what a rank brings to a meeting
-struct Slot {
+// what a rank asks for; the same on all of them
+struct Request {
   Operation operation = Operation::barrier;
   int root = 0;
-  std::vector<float> floats;
-  std::vector<double> doubles;
-  std::vector<std::byte> bytes;
-  std::size_t num_floats = 0, num_doubles = 0, num_bytes = 0;  // the vectors only grow
+  std::size_t num_floats = 0, num_doubles = 0, num_bytes = 0;
+
+  bool operator==(const Request&) const = default;
 };
 
-std::string describe(const Slot& slot) {
-  std::string text = kOperationNames[static_cast<std::size_t>(slot.operation)];
-  switch (slot.operation) {
+// what a rank brings to a meeting
+struct Slot {
+  Request request;
+  std::vector<float> floats;  // the vectors only grow
+  std::vector<double> doubles;
+  std::vector<std::byte> bytes;
+};
+
+std::string describe(const Request& request) {
+  std::string text = kOperationNames[static_cast<std::size_t>(request.operation)];
+  switch (request.operation) {
     case Operation::all_reduce:
-      return text + "(float[" + std::to_string(slot.num_floats) + "], double[" +
-             std::to_string(slot.num_doubles) + "])";
+      return text + "(float[" + std::to_string(request.num_floats) + "], double[" +
+             std::to_string(request.num_doubles) + "])";
     case Operation::broadcast:
-      return text + "(" + std::to_string(slot.num_bytes) + " bytes from rank " +
-             std::to_string(slot.root) + ")";
+      return text + "(" + std::to_string(request.num_bytes) + " bytes from rank " +
+             std::to_string(request.root) + ")";
     case Operation::all_gather:
-      return text + "(" + std::to_string(slot.num_bytes) + " bytes)";
+      return text + "(" + std::to_string(request.num_bytes) + " bytes)";
     case Operation::barrier:
       break;
   }
   return text + "()";
-}
-
-bool same_call(const Slot& a, const Slot& b) {
-  return a.operation == b.operation && a.root == b.root && a.num_floats == b.num_floats &&
-         a.num_doubles == b.num_doubles && a.num_bytes == b.num_bytes;
 }
 
 // the meeting points of all ranks
@@ -74,12 +76,17 @@ class Group {
                   static_cast<std::size_t>(rank)];
   }
 
+  // before a rank writes to its slot: once it was told that a meeting failed, slower ranks may
+  // still be reading that slot for the meeting before
+  void check_whole(int rank, const Request& request) {
+    if (!broken_.load(std::memory_order_acquire)) return;
+    std::lock_guard lock(mutex_);
+    throw_broken(rank, request, reason_);
+  }
+
   // announces `rank` at a meeting (counted from 1) and waits for all others
   void meet(std::uint64_t meeting, int rank) {
-    if (broken_.load(std::memory_order_acquire)) {
-      std::lock_guard lock(mutex_);
-      throw_broken(meeting, rank, reason_);
-    }
+    const Request& request = slot(meeting, rank).request;
     arrivals_[static_cast<std::size_t>(rank)].store(meeting, std::memory_order_release);
     // the others are usually microseconds away: look a few times before going to sleep
     for (int i = 0; i < kSpins; ++i) {
@@ -95,23 +102,25 @@ class Group {
     while (true) {
       // a complete meeting counts, whatever happened to the group afterwards
       if (all_arrived(meeting)) return;
-      if (broken_.load(std::memory_order_acquire)) throw_broken(meeting, rank, reason_);
+      if (broken_.load(std::memory_order_acquire)) throw_broken(rank, request, reason_);
       if (const int r = first_gone(meeting); r >= 0)
-        break_group(meeting, rank, "rank " + std::to_string(r) + " has left");
+        break_group(rank, request, "rank " + std::to_string(r) + " has left");
       if (wake_.wait_until(lock, deadline) == std::cv_status::timeout && !all_arrived(meeting) &&
           !broken_.load(std::memory_order_acquire))
-        break_group(meeting, rank, "waited " + seconds_text() + " s for " + missing(meeting));
+        break_group(rank, request, "waited " + seconds_text() + " s for " + missing(meeting));
     }
   }
 
   // all ranks see the same slots, so all throw when the calls differ
   void check_same_calls(std::uint64_t meeting, int rank) {
+    const Request& first = slot(meeting, 0).request;
     for (int r = 1; r < size_; ++r) {
-      if (same_call(slot(meeting, 0), slot(meeting, r))) continue;
+      const Request& other = slot(meeting, r).request;
+      if (first == other) continue;
       std::lock_guard lock(mutex_);
-      break_group(meeting, rank,
-                  "rank 0 calls " + describe(slot(meeting, 0)) + ", but rank " + std::to_string(r) +
-                      " calls " + describe(slot(meeting, r)));
+      break_group(rank, slot(meeting, rank).request,
+                  "rank 0 calls " + describe(first) + ", but rank " + std::to_string(r) +
+                      " calls " + describe(other));
     }
   }
 
@@ -169,14 +178,14 @@ class Group {
     wake_.notify_all();
   }
 
-  [[noreturn]] void break_group(std::uint64_t meeting, int rank, const std::string& reason) {
+  [[noreturn]] void break_group(int rank, const Request& request, const std::string& reason) {
     set_broken(reason);
-    throw_broken(meeting, rank, reason);
+    throw_broken(rank, request, reason);
   }
 
-  [[noreturn]] void throw_broken(std::uint64_t meeting, int rank, const std::string& reason) {
+  [[noreturn]] void throw_broken(int rank, const Request& request, const std::string& reason) {
     throw CommunicationError("rank " + std::to_string(rank) + " of " + std::to_string(size_) +
-                             ": " + describe(slot(meeting, rank)) + ": " + reason);
+                             ": " + describe(request) + ": " + reason);
   }
 
   std::vector<Slot> slots_;                           // [2, size]
@@ -191,10 +200,9 @@ class Group {
 };
 
 template <class T>
-void put(std::vector<T>& to, std::size_t& count, std::span<const T> from) {
+void put(std::vector<T>& to, std::span<const T> from) {
   if (to.size() < from.size()) to.resize(from.size());
   std::copy(from.begin(), from.end(), to.begin());
-  count = from.size();
 }
 
 class ThreadCommunicator final : public Communicator {
@@ -241,13 +249,14 @@ class ThreadCommunicator final : public Communicator {
  private:
   void meet(Operation operation, int root, std::span<const float> floats,
             std::span<const double> doubles, std::span<const std::byte> bytes) {
+    const Request request{operation, root, floats.size(), doubles.size(), bytes.size()};
+    group_->check_whole(rank_, request);
     ++meeting_;
     Slot& slot = group_->slot(meeting_, rank_);
-    slot.operation = operation;
-    slot.root = root;
-    put(slot.floats, slot.num_floats, floats);
-    put(slot.doubles, slot.num_doubles, doubles);
-    put(slot.bytes, slot.num_bytes, bytes);
+    slot.request = request;
+    put(slot.floats, floats);
+    put(slot.doubles, doubles);
+    put(slot.bytes, bytes);
     group_->meet(meeting_, rank_);
     group_->check_same_calls(meeting_, rank_);
   }
