@@ -94,14 +94,17 @@ std::string entry(const Metadata& metadata, const std::string& name) {
 
 // a file cannot ask for more memory than its own arrays fill
 void check_size(const MlpPolicyOptions& options, const Spec& spec, const StateDict& arrays) {
+  const Discrete* discrete = std::get_if<Discrete>(&spec.action);
+  const int num_actions = discrete ? discrete->count : spec.action_size();
   double weights = 0;
   int inputs = spec.observation_size;
   for (int outputs : options.hidden) {
     weights += static_cast<double>(inputs) * outputs;
     inputs = outputs;
   }
+  weights += static_cast<double>(inputs) * num_actions;
   if (weights * sizeof(float) > static_cast<double>(arrays.num_bytes()))
-    throw CheckpointError("its arrays hold fewer numbers than \"mlp.hidden\" asks for");
+    throw CheckpointError("its arrays hold fewer numbers than its sizes ask for");
 }
 
 std::shared_ptr<Policy> build(const SafetensorsFile& file) {

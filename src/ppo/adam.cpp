@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "canter/base/error.hpp"
 #include "ppo/kernels_adam.hpp"
 
 namespace canter::detail {
@@ -82,7 +84,8 @@ void Adam::validate(const StateDict& state) const {
   const auto size = static_cast<std::int64_t>(num_parameters());
   state.checked("ppo/adam/first_moments", Dtype::f32, {size});
   state.checked("ppo/adam/second_moments", Dtype::f32, {size});
-  state.checked("ppo/adam/num_steps", Dtype::i64, {1});
+  if (const std::int64_t steps = state.get<std::int64_t>("ppo/adam/num_steps", {1})[0]; steps < 0)
+    throw CheckpointError("ppo/adam/num_steps must be >= 0, got " + std::to_string(steps));
 }
 
 void Adam::load(const StateDict& state) {

@@ -71,7 +71,10 @@ float Minibatches::advantage_mean(int epoch, int minibatch) const noexcept {
 
 float Minibatches::advantage_scale(int epoch, int minibatch) const noexcept {
   const Sums& s = sums(epoch, minibatch);
-  const double std = std::sqrt(s.sum_of_squared_deviations() / std::max(s.count - 1, 1.0));
+  const double deviations = s.sum_of_squared_deviations();
+  // advantages that differ by rounding alone must not be blown up to noise
+  if (deviations == 0) return 0;
+  const double std = std::sqrt(deviations / std::max(s.count - 1, 1.0));
   return static_cast<float>(1 / (std + 1e-8));
 }
 

@@ -31,7 +31,8 @@ class Minibatches {
   /// Samples of all ranks.
   std::int64_t num_samples(int epoch, int minibatch) const noexcept;
   float advantage_mean(int epoch, int minibatch) const noexcept;
-  /// 1 / (std + 1e-8), std with n - 1; 1e8 for a single sample, whose distance from the mean is 0.
+  /// 1 / (std + 1e-8), std with n - 1; 0 for a single sample, and for samples that are equal but
+  /// for rounding.
   float advantage_scale(int epoch, int minibatch) const noexcept;
   /// 1 - Var(returns - values) / Var(returns) over all ranks; 0 if the returns do not vary.
   double explained_variance() const noexcept;

@@ -46,6 +46,13 @@ void MlpPolicy::check_samples(const SampleView& samples,
     if (i < 0 || static_cast<std::size_t>(i) >= n)
       throw InvalidArgument("indices must be in [0, " + std::to_string(n) + "), got " +
                             std::to_string(i));
+  if (!categorical_) return;
+  for (const std::int32_t i : indices) {
+    const float action = samples.actions[static_cast<std::size_t>(i)];
+    if (!(action >= 0 && action < static_cast<float>(num_outputs())))
+      throw InvalidArgument("samples.actions must be one of 0 .. " +
+                            std::to_string(num_outputs() - 1) + ", got " + std::to_string(action));
+  }
 }
 
 LossStatistics MlpPolicy::backward(const SampleView& samples, std::span<const std::int32_t> indices,

@@ -144,9 +144,10 @@ void Ppo::Impl::begin(Rollout& rollout, Policy& policy, Communicator& communicat
     check_equal("the rollout's num_envs", static_cast<std::size_t>(rollout.num_envs()),
                 discounted_returns.size(), "as before");
   scaled_rewards.resize(static_cast<std::size_t>(rollout.num_samples()));
+  // whoever used the policy before, and an update that an exception ended, may have left some
+  std::fill(policy.gradients().begin(), policy.gradients().end(), 0.0f);
   if (has_begun) return;
   if (communicator.size() > 1) check_equal_parameters(policy, communicator);
-  std::fill(policy.gradients().begin(), policy.gradients().end(), 0.0f);
   has_begun = true;
 }
 
@@ -198,7 +199,8 @@ void Ppo::save(StateDict& state) const {
 
 void Ppo::validate(const StateDict& state) const {
   impl_->adam.validate(state);
-  state.checked("ppo/iteration", Dtype::i64, {1});
+  if (const auto iteration = state.get<std::int64_t>("ppo/iteration", {1})[0]; iteration < 0)
+    throw CheckpointError("ppo/iteration must be >= 0, got " + std::to_string(iteration));
   // as many environments as there are here, or any number before the first update
   const Array* returns = state.find(kDiscountedReturns);
   auto size = static_cast<std::int64_t>(impl_->reward_scaler.discounted_returns().size());

@@ -127,6 +127,23 @@ TEST_CASE("moments of each minibatch, and the explained variance, against two-pa
       doctest::Approx(1 - mean_and_variance(a).second / mean_and_variance(r).second).epsilon(1e-6));
 }
 
+TEST_CASE("advantages that differ in their last bit alone are not blown up") {
+  const auto communicator = canter::Communicator::single();
+  for (const float advantage : {1.0f, -100.0f, 1e6f}) {
+    const Rows rows(8);
+    std::vector<float> near(8, advantage);
+    near[3] = near[5] = std::nextafter(advantage, 2e6f);
+    Minibatches minibatches(1, 1);
+    minibatches.shuffle(rows.input(), TruncationHandling::bootstrap, 1, 0);
+    minibatches.gather_moments(near, near, 0, *communicator);
+    for (const float x : near) {
+      const float normalised =
+          (x - minibatches.advantage_mean(0, 0)) * minibatches.advantage_scale(0, 0);
+      CHECK(std::abs(normalised) < 3);
+    }
+  }
+}
+
 TEST_CASE("one sample, and equal advantages, become exactly 0") {
   const auto communicator = canter::Communicator::single();
   for (const int num_samples : {1, 2, 7}) {

@@ -153,23 +153,28 @@ TEST_CASE("files that do not describe an MLP policy are refused with the reason"
   const auto policy = trained({.observation_size = 3, .action = Box{.size = 1}}, {.hidden = {4}});
   save_policy(file.path, *policy);
   const SafetensorsFile good = read_safetensors(file.path);
-  StateDict state;
-  policy->save(state);
-  const auto error_with = [&](const std::string& name, const std::string& value) {
+  save_policy(file.path, *trained({.observation_size = 3, .action = Discrete{2}}, {.hidden = {4}}));
+  const SafetensorsFile discrete = read_safetensors(file.path);
+  const auto error_with_in = [&](const SafetensorsFile& original, const std::string& name,
+                                 const std::string& value) {
     Metadata metadata;
-    for (const auto& [key, text] : good.metadata)
+    for (const auto& [key, text] : original.metadata)
       if (!key.starts_with("xxh3/") && key != "format" && key != "version") metadata[key] = text;
     metadata[name] = value;
     StateDict arrays;
-    for (const Array& array : good.arrays.arrays()) arrays.append(array);
+    for (const Array& array : original.arrays.arrays()) arrays.append(array);
     write_safetensors(file.path, arrays, metadata);
     return error_of(file.path);
+  };
+  const auto error_with = [&](const std::string& name, const std::string& value) {
+    return error_with_in(good, name, value);
   };
   CHECK(error_with("policy.kernels", "other") == "");
   CHECK(error_with("policy.kind", "torch").find("canter::torch") != std::string::npos);
   CHECK(error_with("policy.format", "2").find("format is 2") != std::string::npos);
   CHECK(error_with("mlp.hidden", "[5]").find("actor.0.weight") != std::string::npos);
   CHECK(error_with("mlp.hidden", "[60000, 17000]").find("fewer") != std::string::npos);
+  CHECK(error_with_in(discrete, "spec.action_size", "5000000").find("fewer") != std::string::npos);
   CHECK(error_with("mlp.hidden", "[-1]").find("hidden") != std::string::npos);
   CHECK(error_with("mlp.activation", "\"sine\"").find("sine") != std::string::npos);
   CHECK(error_with("mlp.dropout", "0.1").find("mlp.dropout") != std::string::npos);

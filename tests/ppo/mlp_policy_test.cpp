@@ -369,6 +369,20 @@ TEST_CASE("wrong sizes and options are refused by name") {
   CHECK_THROWS_WITH_AS(policy->backward(samples.view(), std::array<std::int32_t, 1>{4}, {}, 1),
                        "indices must be in [0, 4), got 4", InvalidArgument);
   CHECK(policy->backward(samples.view(), {}, {}, 1).num_samples == 0);
+  const auto chooser =
+      make_mlp_policy({.observation_size = 3, .action = Discrete{2}}, {.hidden = {4}}, 1);
+  for (const float action : {2.0f, -1.0f, std::nanf("")}) {
+    const std::vector<float> chosen{action}, numbers(1);
+    CHECK_THROWS_WITH_AS(chooser->backward({.observations = std::span(observations).first(3),
+                                            .actions = chosen,
+                                            .log_probs = numbers,
+                                            .values = numbers,
+                                            .advantages = numbers,
+                                            .returns = numbers},
+                                           std::array<std::int32_t, 1>{0}, {}, 1),
+                         doctest::Contains("samples.actions must be one of 0 .. 1"),
+                         InvalidArgument);
+  }
   CHECK_THROWS_WITH_AS(make_mlp_policy(box(3, 2), {.hidden = {0}}),
                        "hidden must be in [1, 65536], got 0", InvalidArgument);
   CHECK_THROWS_AS(make_mlp_policy(box(3, 2), {.log_std_init = std::nanf("")}), InvalidArgument);

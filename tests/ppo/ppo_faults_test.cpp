@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "canter/base/error.hpp"
 #include "canter/ppo/ppo.hpp"
 #include "ppo/filled_rollout.hpp"
 #include "ppo/linear_policy.hpp"
@@ -104,6 +106,54 @@ TEST_CASE("one unusable number in the rollout: the update is skipped, and the nu
     CHECK(next.num_minibatches == 8);
     CHECK(bits_of(s.ppo, s.policy) != before);
   }
+}
+
+namespace {
+
+// the only rank of a group that breaks at one of its sums
+class Breaking final : public Communicator {
+ public:
+  using Communicator::all_reduce;
+  explicit Breaking(int healthy) : healthy_(healthy) {}
+  int rank() const noexcept override { return 0; }
+  int size() const noexcept override { return 1; }
+  void all_reduce(std::span<float>, std::span<double>) override {
+    if (healthy_-- == 0) throw canter::CommunicationError("planted");
+  }
+  void broadcast(std::span<std::byte>, int) override {}
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override {
+    std::ranges::copy(in, out.begin());
+  }
+  void barrier() override {}
+  void abort() noexcept override {}
+
+ private:
+  int healthy_;
+};
+
+}  // namespace
+
+TEST_CASE("an update that an exception ended leaves nothing behind once the state is loaded") {
+  Setting broken, whole;
+  canter::StateDict views, saved;
+  broken.ppo.save(views);
+  broken.policy.save(views);
+  for (const auto& array : views.arrays())
+    saved.append_owned<std::byte>("copy/" + array.name, array.bytes,
+                                  {static_cast<std::int64_t>(array.bytes.size())});
+  canter::StateDict state;
+  for (const auto& array : views.arrays())
+    state.append(canter::Array{array.name, array.dtype, array.shape,
+                               saved.find("copy/" + array.name)->bytes});
+  // the sums: is the rollout usable, moments, then one per minibatch
+  Breaking communicator(4);
+  CHECK_THROWS_AS(broken.ppo.update(broken.rollout, broken.policy, communicator, 0),
+                  canter::CommunicationError);
+  broken.policy.load(state);
+  broken.ppo.load(state);
+  broken.update();
+  whole.update();
+  CHECK(bits_of(broken.ppo, broken.policy) == bits_of(whole.ppo, whole.policy));
 }
 
 TEST_CASE("values of final observations count only where the time limit ended an episode") {
