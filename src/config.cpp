@@ -150,7 +150,7 @@ std::string to_toml(const RunOptions& run) {
   return text;
 }
 
-RunOptions parse_toml(const std::string& text, const std::string& name) {
+RunOptions parse_toml(const std::string& text, const std::string& name, bool is_whole) {
   toml::table table;
   try {
     table = toml::parse(text, name);
@@ -161,7 +161,7 @@ RunOptions parse_toml(const std::string& text, const std::string& name) {
   // a file that someone wrote by hand may name a preset and only what differs from it
   const std::string base = table["preset"].value_or(std::string());
   const std::string env = table["env"].value_or(std::string());
-  if (!base.empty()) run = preset(base, env);
+  if (!base.empty() && !is_whole) run = preset(base, env);
   apply_table(run, "", table, name);
   return run;
 }

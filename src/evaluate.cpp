@@ -83,6 +83,11 @@ void check_fits(const EnvPool& pool, const Policy& policy, const EvaluateOptions
         std::to_string(want.action_size()) + (want.is_discrete() ? " discrete" : " continuous") +
         " actions, the pool has " + std::to_string(have.observation_size) + " and " +
         std::to_string(have.action_size()) + (have.is_discrete() ? " discrete" : " continuous"));
+  if (have.is_discrete() &&
+      std::get<Discrete>(have.action).count != std::get<Discrete>(want.action).count)
+    throw InvalidArgument(
+        "the policy chooses among " + std::to_string(std::get<Discrete>(want.action).count) +
+        " actions, the pool has " + std::to_string(std::get<Discrete>(have.action).count));
   if (policy.state_size() > 0)
     throw InvalidArgument("recurrent policies cannot be evaluated by this function");
 }

@@ -197,7 +197,7 @@ double Trainer::Impl::mean_std() const {
   if (log_std_size == 0) return 0;
   double sum = 0;
   for (const float log_std : policy->parameters().subspan(log_std_offset, log_std_size))
-    sum += std::exp(static_cast<double>(log_std));
+    sum += std::exp(static_cast<double>(std::clamp(log_std, kMinLogStd, kMaxLogStd)));
   return sum / static_cast<double>(log_std_size);
 }
 

@@ -139,7 +139,7 @@ void Trainer::Impl::save_in_time() {
   if (store) {
     try {
       store->check();
-    } catch (const CheckpointError& error) {
+    } catch (const std::exception& error) {
       warning += std::string("a save failed: ") + error.what() + "; ";
     }
   }
@@ -148,7 +148,9 @@ void Trainer::Impl::save_in_time() {
   if (!agree(is_root() && since.count() >= options.save_interval_seconds)) return;
   try {
     start_save();
-  } catch (const CheckpointError& error) {
+  } catch (const CommunicationError&) {
+    throw;
+  } catch (const std::exception& error) {
     warning += std::string("a save failed: ") + error.what() + "; ";
   }
 }
@@ -169,7 +171,7 @@ void Trainer::Impl::finish_save(std::string reason) {
   if (store && reason.empty()) {
     try {
       store->wait();
-    } catch (const CheckpointError& error) {
+    } catch (const std::exception& error) {
       reason = error.what();
     }
   }
@@ -235,7 +237,7 @@ void Trainer::Impl::check_fits(const Checkpoint& checkpoint, const StateDict& lo
     const auto config = info.provenance.find("config");
     if (config == info.provenance.end()) throw CheckpointError("the checkpoint has no config");
     const std::vector<std::string> different = detail::differences(
-        described(), detail::parse_toml(config->second, "configuration of the checkpoint"));
+        described(), detail::parse_toml(config->second, "configuration of the checkpoint", true));
     if (!different.empty()) {
       std::string message = "this run's options are not those of the saved run:";
       for (const std::string& line : different) message += "\n  " + line;
@@ -287,6 +289,7 @@ bool Trainer::Impl::resume() {
     throw CheckpointError("the checkpoint does not fit another rank");
   }
   const StateDict of_pool = part_of_pool(local, ppo);
+  failed = true;  // until all of it is there
   policy->load(local);
   ppo.load(local);
   hold->load(of_pool);

@@ -85,12 +85,13 @@ void sync_directory(const std::filesystem::path& directory) {
 }
 
 void make_directories(const std::filesystem::path& directory) {
-  if (std::filesystem::is_directory(directory)) return;
+  std::error_code ignored;  // the calls below say what is wrong
+  if (std::filesystem::is_directory(directory, ignored)) return;
   const std::filesystem::path absolute = std::filesystem::absolute(directory).lexically_normal();
   const std::filesystem::path path = absolute.has_filename() ? absolute : absolute.parent_path();
   make_directories(path.parent_path());
   if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) fail("make directory", path, errno);
-  if (!std::filesystem::is_directory(path)) fail("make directory", path, ENOTDIR);
+  if (!std::filesystem::is_directory(path, ignored)) fail("make directory", path, ENOTDIR);
   sync_directory(path.parent_path());
 }
 

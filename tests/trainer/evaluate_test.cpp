@@ -89,4 +89,8 @@ TEST_CASE("what cannot be evaluated is refused") {
   CHECK_THROWS_WITH_AS(evaluate(*pool, *policy, {.episodes = 0}),
                        doctest::Contains("episodes must be >= 1, got 0"), InvalidArgument);
   CHECK_THROWS_AS(evaluate(*cart, *policy), InvalidArgument);
+  Spec spec = cart->spec();
+  spec.action = Discrete{.count = 3};
+  CHECK_THROWS_WITH_AS(evaluate(*cart, *make_mlp_policy(spec, v.policy)),
+                       doctest::Contains("among 3 actions, the pool has 2"), InvalidArgument);
 }

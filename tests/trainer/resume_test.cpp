@@ -302,6 +302,20 @@ TEST_CASE("another total_steps, other threads and another place may be given") {
   CHECK(trainer->iterate().learning_rate == doctest::Approx(3e-4 * (1 - 0.288)).epsilon(1e-6));
 }
 
+TEST_CASE("a preset of any name may be noted, by runs of any pool") {
+  const Scratch scratch;
+  const auto make = [&] {
+    const Variation v{.trainer = short_iterations(scratch.path().string())};
+    auto pool = make_small_pool("one leg", v);
+    auto policy = make_mlp_policy(pool->spec(), v.policy, 5);
+    return std::make_unique<Trainer>(pool, policy, v.communicator, v.trainer, "settings of May");
+  };
+  make()->save();
+  auto trainer = make();
+  CHECK(trainer->resume());
+  trainer->iterate();
+}
+
 TEST_CASE("the learning rate continues where it was") {
   const Scratch scratch;
   Variation v{.trainer = short_iterations(scratch.path().string())};
