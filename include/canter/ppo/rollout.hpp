@@ -1,14 +1,14 @@
 #pragma once
 // Rollout: the time-major slab that pool and policy write and the update reads.
 //
-//   rollout.start();                                        // the last observation becomes the
-//   first for (int t = 0; t < rollout.horizon(); ++t) {
-//     policy.act(row t of observations -> row t of actions, log_probs, values);
-//     pool.step(env_actions -> row t of rewards, flags; row t + 1 of observations;
-//     final_observations); rollout.evaluate_final_observations(t, policy);       // where the time
-//     limit ended an episode
+//   rollout.start();                       // the last observation becomes the first
+//   for (int t = 0; t < rollout.horizon(); ++t) {
+//     policy.act(...);                     // row t of observations -> actions, log_probs, values
+//     pool.step(...);                      // env_actions -> row t of rewards and flags, row t + 1
+//                                          // of observations, final_observations
+//     rollout.evaluate_final_observations(t, policy);    // where a time limit ended an episode
 //   }
-//   policy.value(last row of observations -> last row of values);
+//   policy.value(...);                     // last row of observations -> last row of values
 
 #include <cstdint>
 #include <span>

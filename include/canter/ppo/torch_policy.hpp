@@ -2,10 +2,11 @@
 // TorchPolicy: any LibTorch module as a policy. Part of canter::torch; the only public header that
 // includes LibTorch.
 //
-//   struct Net : torch::nn::Module {                       // parameters float32 on the CPU
+//   struct Net : torch::nn::Module {       // parameters float32 on the CPU
+//     // [B, n] -> parameters of the distribution [B, p], values [B]
 //     std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& observations);
-//   };                                                     // [B, n] -> parameters [B, p], values
-//   [B] auto policy = canter::make_torch_policy(
+//   };
+//   auto policy = canter::make_torch_policy(
 //       spec, [] { return canter::as_torch_network(std::make_shared<Net>()); }, {}, /*seed=*/7);
 
 #include <torch/nn/module.h>
