@@ -90,13 +90,16 @@ def train(
         if shown:
             _say_start(trainer, env, resumed)
         reports: list[dict[str, Any]] = []
-        with _callbacks(trainer, progress, callback, tensorboard, reports) as on_report:
-            try:
+        try:
+            with _callbacks(trainer, progress, callback, tensorboard, reports) as on_report:
                 trainer.train(on_report, max_seconds=max_seconds)
-            except KeyboardInterrupt:
+        except KeyboardInterrupt:
+            # train() has saved, unless the signal came just before or after it
+            if trainer.directory:
+                trainer.save()
                 if shown:
                     _say_interrupted(trainer)
-                raise
+            raise
         policy = copy.copy(trainer.policy)
     run = Run(chosen, saved_in, policy=policy, reports=None if saved_in else reports)
     if saved_in and (shown if pictures is None else pictures):
@@ -195,12 +198,11 @@ def _say_start(trainer: _core.Trainer, env: str, resumed: bool) -> None:
 
 
 def _say_interrupted(trainer: _core.Trainer) -> None:
-    if trainer.directory:
-        print(
-            f"interrupted: saved at {trainer.env_steps:,} steps in {trainer.directory}; "
-            "the same command goes on from there",
-            flush=True,
-        )
+    print(
+        f"interrupted: saved at {trainer.env_steps:,} steps in {trainer.directory}; "
+        "the same command goes on from there",
+        flush=True,
+    )
 
 
 def _draw(run: Run, directory: Path, shown: bool) -> None:
@@ -223,7 +225,7 @@ def _say_end(run: Run) -> None:
         for name in ("policy.safetensors", "curve.png", "video.mp4", "strip.png")
         if run.directory and (run.directory / name).is_file()
     )
-    print(
-        f"{run.env_steps:,} steps: {reached}; run{where}{f' ({files})' if files else ''}",
-        flush=True,
-    )
+    text = f"{run.env_steps:,} steps: {reached}; run{where}{f' ({files})' if files else ''}"
+    if run.directory and not run.done:
+        text += f"; the same command goes on to {run.total_steps:,}"
+    print(text, flush=True)

@@ -118,8 +118,8 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path) -> None:
     )
     os.close(follower)
     shown = b""
-    # the bar is there: training has begun
-    while b"step/s" not in shown:
+    # the bar has a return: iterations have been done
+    while b"return" not in shown:
         shown += os.read(leader, 4096)
     process.send_signal(signal.SIGINT)
     while True:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import struct
 from pathlib import Path
 
@@ -142,6 +143,36 @@ class TestTrain:
     def test_an_empty_directory_is_no_run(self, tmp_path: Path) -> None:
         with pytest.raises(canter.InvalidArgument, match="no run directory"):
             canter.Run.load(tmp_path)
+
+
+class TestInterrupt:
+    """Case C50: wherever in Python the signal is seen, the run is saved and goes on."""
+
+    @pytest.mark.parametrize("iteration", [0, 1, 3])
+    def test_signal(self, tmp_path: Path, iteration: int, capsys: object) -> None:
+        straight = train(tmp_path / "straight", 4)
+
+        def interrupt(report: canter.Report) -> None:
+            if report.iteration == iteration:
+                signal.raise_signal(signal.SIGINT)
+
+        def interrupt_early(total_steps: int, env_steps: int) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+        with pytest.MonkeyPatch.context() as patch:
+            if iteration == 0:
+                patch.setattr("canter.training.make_progress", interrupt_early)
+            with pytest.raises(KeyboardInterrupt):
+                train(tmp_path / "run", 4, progress=True, callback=interrupt)
+        assert f"interrupted: saved at {iteration * STEPS:,} steps" in capsys.readouterr().out
+        run = train(tmp_path / "run", 4)
+        assert run.done
+        for name, array in run.policy.parameters.items():
+            assert array.tobytes() == straight.policy.parameters[name].tobytes()
+
+    def test_without_a_directory(self) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            train("", callback=lambda report: signal.raise_signal(signal.SIGINT))
 
 
 class TestProgress:
