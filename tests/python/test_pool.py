@@ -352,26 +352,6 @@ class TestLifetime:
 class TestThreads:
     """Case C48: no deadlocks, and the GIL is free while a pool steps."""
 
-    def test_step_releases_the_gil(self) -> None:
-        pool = canter.make_pool("HalfCheetah-v5", num_envs=64, num_threads=1)
-        pool.reset()
-        actions = np.zeros((64, 6), np.float32)
-        seen = []
-        done = threading.Event()
-
-        def step() -> None:
-            for _ in range(20):
-                pool.step(actions)
-            done.set()
-
-        # pure Python goes on while the other thread is inside step
-        thread = threading.Thread(target=step)
-        thread.start()
-        while not done.is_set():
-            seen.append(len(seen))
-        thread.join(30)
-        assert len(seen) > 1000
-
     def test_two_pools_in_two_threads(self) -> None:
         def play(pool: canter.EnvPool, out: list[bytes]) -> None:
             observations = pool.reset()
@@ -394,14 +374,14 @@ class TestThreads:
             thread.join(60)
         assert results[0] == results[1] == results[2]
 
-    def test_one_pool_from_two_threads_raises_or_works(self) -> None:
-        pool = canter.make_pool("HalfCheetah-v5", num_envs=64, num_threads=1)
+    def test_one_pool_from_two_threads(self) -> None:
+        pool = canter.make_pool("HalfCheetah-v5", num_envs=256, num_threads=1)
         pool.reset()
-        actions = np.zeros((64, 6), np.float32)
+        actions = np.zeros((256, 6), np.float32)
         errors: list[str] = []
 
         def step() -> None:
-            for _ in range(50):
+            for _ in range(20):
                 try:
                     pool.step(actions)
                 except canter.Error as error:
@@ -412,8 +392,10 @@ class TestThreads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        # every call either stepped or said why not
-        assert pool.statistics().env_steps == 64 * (100 - len(errors))
+        # every call either stepped or said why not ...
+        assert pool.statistics().env_steps == 256 * (40 - len(errors))
+        # ... and some did not: step releases the GIL, else no two calls could meet
+        assert errors
 
     def test_close_and_delete_while_a_step_runs(self) -> None:
         actions = np.zeros((2048, 1), np.float32)
