@@ -8,14 +8,14 @@ run = canter.train(
     total_steps=60_000,
     preset="fast",
     seed=1,
-    directory="runs/quickstart",
+    directory="runs/quickstart-python",
 )
 
 # 20 episodes with the mode of the action distribution and frozen normalisers
 print(canter.evaluate(run.policy, "CartPole-v1", episodes=20))
 
 # what goes onto the robot is one file
-policy = canter.Policy.load("runs/quickstart/policy.safetensors")
+policy = canter.Policy.load("runs/quickstart-python/policy.safetensors")
 pool = canter.make_pool("CartPole-v1", num_envs=4, seed=2)
 observations = pool.reset()
 total = 0.0
