@@ -13,7 +13,7 @@ std::int64_t to_int64(std::string_view name, py::handle value) {
   const long long number = index ? PyLong_AsLongLongAndOverflow(index.ptr(), &overflow) : -1;
   if (!index || overflow != 0) {
     PyErr_Clear();
-    throw InvalidArgument(std::string(name) + " must be an integer of 64 bits, got " +
+    throw InvalidArgument(std::string(name) + " must be an integer in [-2^63, 2^63), got " +
                           std::string(py::repr(value)));
   }
   return number;

@@ -27,9 +27,16 @@ py::tuple to_tuple(const Spec& s) {
                         s.step_seconds);
 }
 
+// an action space that keeps its promises: bounds are read by index
+template <class Action>
+Action checked(Action action) {
+  check(Spec{.observation_size = 0, .action = action});
+  return action;
+}
+
 Box to_box(const py::tuple& t) {
-  return {t[0].cast<int>(), t[1].cast<float>(), t[2].cast<float>(), t[3].cast<std::vector<float>>(),
-          t[4].cast<std::vector<float>>()};
+  return checked(Box{t[0].cast<int>(), t[1].cast<float>(), t[2].cast<float>(),
+                     t[3].cast<std::vector<float>>(), t[4].cast<std::vector<float>>()});
 }
 
 Spec to_spec(const py::tuple& t) {
@@ -93,7 +100,7 @@ void bind_spec(py::module_& m) {
   py::class_<Box> box(m, "Box", "A continuous action: `size` floats, each within its bounds.");
   box.def(py::init([](int size, float low, float high, std::vector<float> lows,
                       std::vector<float> highs) {
-            return Box{size, low, high, std::move(lows), std::move(highs)};
+            return checked(Box{size, low, high, std::move(lows), std::move(highs)});
           }),
           py::arg("size"), py::arg("low") = Box{}.low, py::arg("high") = Box{}.high,
           py::arg("lows") = std::vector<float>{}, py::arg("highs") = std::vector<float>{})
@@ -109,12 +116,12 @@ void bind_spec(py::module_& m) {
   def_equality<Box>(box);
 
   py::class_<Discrete> discrete(m, "Discrete", "A discrete action: one of 0 .. count - 1.");
-  discrete.def(py::init([](int count) { return Discrete{count}; }), py::arg("count"))
+  discrete.def(py::init([](int count) { return checked(Discrete{count}); }), py::arg("count"))
       .def_readonly("count", &Discrete::count, "Number of actions.")
       .def("__repr__",
            [](const Discrete& d) { return "Discrete(count=" + std::to_string(d.count) + ")"; })
       .def(py::pickle([](const Discrete& d) { return to_tuple(d); },
-                      [](const py::tuple& t) { return Discrete{t[0].cast<int>()}; }));
+                      [](const py::tuple& t) { return checked(Discrete{t[0].cast<int>()}); }));
   def_equality<Discrete>(discrete);
 
   py::class_<ObservationGroup>(m, "ObservationGroup", "A named slice of the observation row.")

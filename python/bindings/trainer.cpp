@@ -116,7 +116,8 @@ bool PyTrainer::train(const py::object& callback, double max_seconds) {
     const auto ask_python = [&](const Report& report) {
       busy.pause();
       gil.take();
-      const bool go_on = ask(callback, report, error);
+      // a callback that closes the trainer is done with it
+      const bool go_on = ask(callback, report, error) && !closed();
       gil.give();
       busy.resume();
       return go_on;

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,21 @@ class TestShapes:
         ]:
             assert array.dtype == dtype
             assert array.shape == shape
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: canter.Box(2, lows=[1.0]),
+            lambda: canter.Box(2, highs=[1.0, 2.0, 3.0]),
+            lambda: canter.Box(-1),
+            lambda: canter.Box(1, low=1, high=1),
+            lambda: canter.Box(1, low=math.nan),
+            lambda: canter.Discrete(0),
+        ],
+    )
+    def test_action_spaces_are_whole(self, make: Callable[[], object]) -> None:
+        with pytest.raises(canter.InvalidArgument):
+            make()
 
     def test_spec(self, pendulum: canter.EnvPool, cart_pole: canter.EnvPool) -> None:
         box = pendulum.spec.action

@@ -155,6 +155,18 @@ class TestTrain:
         assert trainer.train(look)
         assert len(returns) == 3
 
+    def test_closing_in_the_callback_ends_the_run(self, make_trainer: Maker) -> None:
+        trainer = make_trainer(total_steps=10 * STEPS)
+        seen = []
+
+        def close(report: canter.Report) -> None:
+            seen.append(report.iteration)
+            trainer.close()
+
+        assert not trainer.train(close)
+        assert seen == [1]
+        assert trainer.closed
+
     def test_stop_from_another_thread(self, make_trainer: Maker) -> None:
         trainer = make_trainer(total_steps=10**12)
         running = threading.Event()
