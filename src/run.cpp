@@ -114,7 +114,8 @@ RunOptions resolve_run(std::string_view env, std::string_view preset_name,
     run.trainer.directory = "runs/" + run.env + "-seed" + std::to_string(run.trainer.seed);
 
   const std::filesystem::path directory = run.trainer.directory;
-  if (!std::filesystem::exists(directory / "checkpoints") ||
+  std::error_code ignored;  // what cannot be examined is refused when the run begins
+  if (!std::filesystem::exists(directory / "checkpoints", ignored) ||
       CheckpointStore(directory / "checkpoints").steps().empty())
     return run;
   RunOptions saved = load_config(directory / "config.toml");

@@ -109,9 +109,10 @@ void Trainer::Impl::begin() {
                   "' holds checkpoints of an earlier run: call resume() first, or choose another "
                   "directory");
     // temporaries of a process that was killed while it wrote
+    std::error_code ignored;
     for (const std::filesystem::path& entry : detail::entries_of(directory))
       if (entry.filename().string().starts_with(detail::kTemporaryPrefix))
-        std::filesystem::remove(entry);
+        std::filesystem::remove(entry, ignored);
     save_config(directory / "config.toml", described());
     metrics.open(directory / "metrics.jsonl", state.metrics_size);
     last_save = Clock::now();

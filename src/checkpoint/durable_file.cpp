@@ -64,6 +64,11 @@ void write_and_sync(const std::filesystem::path& path, std::span<const std::byte
 }  // namespace
 
 void write_durably(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  // a rename would put a file where a device or a pipe was
+  struct stat before {};
+  if (::lstat(path.c_str(), &before) == 0 && !S_ISREG(before.st_mode) && !S_ISLNK(before.st_mode) &&
+      !S_ISDIR(before.st_mode))
+    throw FileError("cannot write '" + path.string() + "': it is no regular file", EEXIST);
   const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
   const std::filesystem::path temporary =
       directory / (kTemporaryPrefix + path.filename().string() + '-' + std::to_string(::getpid()));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "env/pool_impl.hpp"
 
@@ -87,9 +88,9 @@ void EnvPool::Impl::finish_rows(Slice& slice, const ShardRows& rows, const StepV
       rows.terminated[j] = rows.diverged[j] = bad;
       std::ranges::fill(part(rows.metrics, row, 1, num_metrics), 0.0f);
     }
-    if (failed) steps[i] -= 1;
     returns[i] += static_cast<double>(rows.rewards[j]);
-    steps[i] += 1;
+    // without a limit an episode may outlast the counter
+    if (!failed && steps[i] < std::numeric_limits<std::int32_t>::max()) steps[i] += 1;
     const bool truncated = options.max_episode_steps > 0 && steps[i] >= options.max_episode_steps;
     out.truncated[i] = truncated;
     if (!out.diverged.empty()) out.diverged[i] = bad;

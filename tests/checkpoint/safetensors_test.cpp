@@ -154,5 +154,9 @@ TEST_CASE("files are written whole or not at all") {
     const auto pipe = scratch.path() / "pipe";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK_THROWS_WITH_AS(read_safetensors(pipe), doctest::Contains("regular"), CheckpointError);
+    // nor does a write put a file in its place, as it would for /dev/null
+    CHECK_THROWS_WITH_AS(write_safetensors(pipe, sample_state(), {}), doctest::Contains("regular"),
+                         CheckpointError);
+    CHECK(std::filesystem::is_fifo(pipe));
   }
 }

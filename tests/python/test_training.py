@@ -46,6 +46,10 @@ class TestTrain:
         assert picture[:8] == b"\x89PNG\r\n\x1a\n"
         assert min(struct.unpack(">II", picture[16:24])) >= 100
 
+    def test_a_directory_with_an_impossible_name(self, tmp_path: Path) -> None:
+        with pytest.raises(canter.Error, match="File name too long"):
+            train(tmp_path / ("x" * 300))
+
     def test_the_policy_is_that_of_the_file(self, tmp_path: Path) -> None:
         run = train(tmp_path / "run")
         rows = np.random.default_rng(1).normal(size=(50, 4))
