@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/memory.hpp"
 #include "canter/base/error.hpp"
 #include "env/pool_impl.hpp"
 
@@ -62,6 +63,10 @@ EnvPool::Impl::Impl(std::string name_, Spec spec_, PoolOptions options_,
   observation_size = static_cast<std::size_t>(spec.observation_size);
   action_size = static_cast<std::size_t>(spec.action_size());
   num_metrics = spec.metrics.size();
+  const std::size_t row =
+      sizeof(Rng) + sizeof(double) + sizeof(std::int32_t) + 2 + observation_size * sizeof(float);
+  detail::check_memory("num_envs = " + std::to_string(n),
+                       static_cast<double>(n) * static_cast<double>(row));
   rngs.resize(n);
   returns.resize(n);
   steps.resize(n);

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "base/memory.hpp"
 #include "mlp_core.hpp"
 
 namespace canter {
@@ -126,6 +127,9 @@ void MlpPolicy::lay_out() {
       network.add_layer({add_part(name + head, 0, outputs, inputs)});
     }
   }
+  // with the gradient and what an optimiser keeps: four floats per parameter
+  check_memory("a policy of " + std::to_string(num_parameters_) + " parameters",
+               4.0 * sizeof(float) * static_cast<double>(num_parameters_));
   for (MlpNetwork& network : networks_) workspace_size_ = network.finish(workspace_size_);
   if (gaussian_) log_std_ = add_view("log_std", {num_outputs()});
   parameters_ = FloatBuffer(num_parameters_);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/memory.hpp"
 #include "canter/base/error.hpp"
 
 namespace canter {
@@ -25,6 +26,11 @@ Rollout::Rollout(int horizon, int num_envs, const Spec& spec, bool keep_final_ob
   const auto samples = static_cast<std::size_t>(num_samples());
   const auto observation_size = static_cast<std::size_t>(spec.observation_size);
   const auto action_size = static_cast<std::size_t>(spec.action_size());
+  // besides observations and actions: seven floats and two flags
+  const std::size_t row = (observation_size + action_size + 7) * sizeof(float) + 2;
+  detail::check_memory(
+      "horizon = " + std::to_string(horizon) + " of num_envs = " + std::to_string(num_envs),
+      static_cast<double>(num_rows) * static_cast<double>(row));
   observations.resize((samples + envs) * observation_size);
   actions.resize(samples * action_size);
   env_actions.resize(envs * action_size);

@@ -364,3 +364,11 @@ TEST_CASE("a second thread's call is refused at once") {
   stepping.join();
   pool->step(ones(*pool), step.view());
 }
+
+TEST_CASE("a pool that no machine can hold is refused before memory is touched") {
+  const Spec spec{.observation_size = std::numeric_limits<int>::max()};
+  const ShardFactory none = [](int, int) -> std::unique_ptr<Shard> { return nullptr; };
+  CHECK_THROWS_WITH_AS(
+      EnvPool("huge", spec, {.num_envs = std::numeric_limits<int>::max()}, nullptr, none),
+      doctest::Contains("GiB of memory"), InvalidArgument);
+}

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
 #include "canter/base/error.hpp"
@@ -81,4 +82,10 @@ TEST_CASE(
     rollout.evaluate_again(policy);
     CHECK(rollout.final_values == std::vector<float>(12, -7.0f));
   }
+}
+
+TEST_CASE("a rollout that no machine can hold is refused before memory is touched") {
+  const canter::Spec spec{.observation_size = std::numeric_limits<int>::max()};
+  CHECK_THROWS_WITH_AS(canter::Rollout(1 << 15, 1 << 15, spec, false),
+                       doctest::Contains("GiB of memory"), canter::InvalidArgument);
 }

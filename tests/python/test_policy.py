@@ -251,6 +251,7 @@ class TestEvaluation:
     [
         ({"hiden": [3]}, 'did you mean "hidden"'),
         ({"hidden": [0]}, "hidden"),
+        ({"hidden": [16384] * 2000}, "GiB of memory"),
         ({"seed": -1}, "seed"),
         ({"seed": "x"}, "seed"),
     ],

@@ -1,5 +1,6 @@
 #include "canter/env/mujoco/task.hpp"
 
+#include "base/memory.hpp"
 #include "canter/base/error.hpp"
 #include "env/mujoco/shard.hpp"
 
@@ -27,6 +28,10 @@ std::shared_ptr<EnvPool> make_task_pool(const Model& model, Spec spec, PoolOptio
   check(spec, type, *model);
   if (spec.step_seconds == 0) spec.step_seconds = spec.frame_skip * model->opt.timestep;
   if (!bookkeeping_outside_state(*model).empty()) options.persistent = true;
+  // before anything is built: the rows of state outweigh the pool's own
+  canter::detail::check_memory("num_envs = " + std::to_string(options.num_envs),
+                               static_cast<double>(mj_stateSize(model.get(), mjSTATE_INTEGRATION)) *
+                                   sizeof(mjtNum) * options.num_envs);
   const bool persistent = options.persistent;
   auto make_shard = [&](int, int count) -> std::unique_ptr<Shard> {
     return std::make_unique<TaskShard>(model, spec, count, persistent, type.make_list(count));
