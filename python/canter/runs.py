@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -74,12 +75,12 @@ class Run:
         if file is None or not file.is_file():
             return []
         reports = []
-        for line in file.read_text().splitlines():
-            # a line that a kill cut short is no report
-            try:
-                reports.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            # a line that a kill cut short, or a bad disk changed, is no report
+            with contextlib.suppress(json.JSONDecodeError):
+                report = json.loads(line)
+                if isinstance(report, dict) and "env_steps" in report:
+                    reports.append(report)
         return reports
 
     @property

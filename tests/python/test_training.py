@@ -50,6 +50,16 @@ class TestTrain:
         with pytest.raises(canter.Error, match="File name too long"):
             train(tmp_path / ("x" * 300))
 
+    def test_lines_that_are_no_reports(self, tmp_path: Path) -> None:
+        run = train(tmp_path / "run")
+        good = run.metrics["env_steps"].tolist()
+        with open(tmp_path / "run" / "metrics.jsonl", "ab") as file:
+            file.write(b'\xff\xfe\n[1]\n3\n{}\nnull\n{"env_steps": 7')
+        run = canter.Run.load(tmp_path / "run")
+        assert run.metrics["env_steps"].tolist() == good
+        assert run.env_steps == good[-1]
+        assert repr(run)
+
     def test_the_policy_is_that_of_the_file(self, tmp_path: Path) -> None:
         run = train(tmp_path / "run")
         rows = np.random.default_rng(1).normal(size=(50, 4))
