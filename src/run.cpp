@@ -96,10 +96,10 @@ void set_option(RunOptions& run, std::string_view name, const OptionValue& value
 OptionValues option_values(const RunOptions& run) {
   OptionValues values = option_values<RunOptions>(run);
   OptionValues unique;
-  for (auto& [name, value] : values) {
+  for (auto& value : values) {
     const bool known = std::any_of(unique.begin(), unique.end(),
-                                   [&](const auto& item) { return item.first == name; });
-    if (!known) unique.emplace_back(std::move(name), std::move(value));
+                                   [&](const auto& item) { return item.first == value.first; });
+    if (!known) unique.push_back(std::move(value));
   }
   return unique;
 }

@@ -74,7 +74,8 @@ void check_event(const Model& model, const char* warning,
 
 TEST_CASE("physics that blow up in any substep are an event of that very step") {
   const Model model = parse_model(kRampXml);
-  for (const auto& [substep, action] : {std::pair{2, 12.0f}, {5, 2.7f}}) {
+  for (const auto& [when, action] : {std::pair{2, 12.0f}, {5, 2.7f}}) {
+    const int substep = when;
     CAPTURE(substep);
     REQUIRE(first_bad_substep(model, action) == substep);
     check_event(model, "QACC", [action = action](EnvPool& pool, StepBuffers& step) {

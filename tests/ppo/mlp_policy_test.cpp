@@ -160,7 +160,7 @@ TEST_CASE("each row's result depends on nothing but the row: batch splits and th
         policy->value(observations, values);
         CHECK(same_bits(values, whole.values));
       }
-      for (const std::size_t size : {1, 3, 7, 64, 100}) {
+      for (const std::size_t size : {1u, 3u, 7u, 64u, 100u}) {
         Acted out(*policy, rows);
         for (std::size_t first = 0; first < rows; first += size) {
           const std::size_t count = std::min(size, rows - first);
@@ -177,7 +177,7 @@ TEST_CASE("each row's result depends on nothing but the row: batch splits and th
 
 TEST_CASE("gradients have the same bits for 1, 2 and 5 threads") {
   for (const bool shared : {false, true})
-    for (const std::size_t size : {1, 64, 65, 300, 1500}) {
+    for (const std::size_t size : {1u, 64u, 65u, 300u, 1500u}) {
       const auto policy = make_mlp_policy(box(17, 6), {.hidden = {37}, .shared_trunk = shared}, 2);
       perturb(*policy);
       const RandomSamples samples(*policy, 400, 6);
