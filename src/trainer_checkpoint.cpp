@@ -121,15 +121,16 @@ void Trainer::Impl::start_save() {
 // copies the policy now; what it returns writes policy.safetensors later, in another thread
 std::function<void()> Trainer::Impl::policy_writer() {
   // the memory of the save before last serves again, unless that one is still being written
-  if (!policy_image || policy_image.use_count() > 1)
-    policy_image = std::make_shared<detail::SafetensorsImage>();
+  if (!policy_image || !policy_image->written.exchange(false))
+    policy_image = std::make_shared<PolicyImage>();
   if (policy_metadata.empty()) policy_metadata = detail::policy_metadata(*policy);
   StateDict arrays;
   detail::append_policy(*policy, arrays);
-  policy_image->fill(arrays, policy_metadata);
-  return [image = policy_image, path = directory / "policy.safetensors"] {
-    image->seal();
-    detail::write_durably(path, image->bytes());
+  policy_image->image.fill(arrays, policy_metadata);
+  return [held = policy_image, path = directory / "policy.safetensors"] {
+    held->image.seal();
+    detail::write_durably(path, held->image.bytes());
+    held->written = true;
   };
 }
 

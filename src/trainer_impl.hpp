@@ -36,7 +36,12 @@ struct Trainer::Impl {
   std::unique_ptr<CheckpointStore> store;  // rank 0 of a run with a directory
   detail::MetricsFile metrics;
   CheckpointInfo info;  // of the next save
-  std::shared_ptr<detail::SafetensorsImage> policy_image;
+  // policy.safetensors in memory; written says that the thread that writes it is done with it
+  struct PolicyImage {
+    detail::SafetensorsImage image;
+    std::atomic<bool> written{false};
+  };
+  std::shared_ptr<PolicyImage> policy_image;
   Metadata policy_metadata;
 
   // one step's memory that is not part of the rollout
