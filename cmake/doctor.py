@@ -57,8 +57,8 @@ def check_tools() -> list[Finding]:
         result.append(Finding("bad", "Python.h", "missing", "apt-get install -y python3-dev"))
     tools = {
         "c++": ("bad", "apt-get install -y g++"),
-        "cmake": ("bad", "./dev test makes .venv with it"),
-        "ninja": ("bad", "./dev test makes .venv with it"),
+        "cmake": ("bad", "./dev train makes .venv with it"),
+        "ninja": ("bad", "./dev train makes .venv with it"),
         "ccache": ("note", "apt-get install -y ccache (faster builds)"),
         "clang-format": ("note", "apt-get install -y clang-format (format check)"),
     }
@@ -74,8 +74,11 @@ def check_tools() -> list[Finding]:
 
 def check_packages() -> list[Finding]:
     """Python packages of the environment in use."""
-    install = f"{sys.executable} -m pip install"
+    # before the first set-up nothing is wrong: it installs all of them, into .venv
+    fresh = not (ROOT / ".venv").exists()
     result = []
+    if fresh:
+        result.append(Finding("note", ".venv", "not made yet", "./dev train (it sets up all)"))
     for name, level, wanted in (
         ("mujoco", "bad", "mujoco==4.0.0"),
         ("numpy", "bad", "numpy"),
@@ -90,7 +93,9 @@ def check_packages() -> list[Finding]:
             version = importlib.metadata.version(name)
             result.append(Finding("ok", name, version))
         except importlib.metadata.PackageNotFoundError:
-            result.append(Finding(level, name, "not installed", f"{install} {wanted}"))
+            level = "note" if fresh else level
+            fix = "./dev train" if fresh else f"{sys.executable} -m pip install {wanted}"
+            result.append(Finding(level, name, "not installed", fix))
     return result
 
 
@@ -104,7 +109,7 @@ def check_providers() -> list[Finding]:
             if line.startswith("CANTER_PROVIDERS:"):
                 pairs = [entry.partition("=") for entry in line.partition("=")[2].split(";")]
                 return [Finding("ok", f"build: {name}", where) for name, _, where in pairs]
-    return [Finding("note", "build", "not configured yet", "./dev test")]
+    return [Finding("note", "build", "not configured yet", "./dev train or ./dev test")]
 
 
 def check_machine() -> list[Finding]:
@@ -165,7 +170,7 @@ def main() -> int:
     for finding in findings:
         print(finding)
     bad = sum(finding.level == "bad" for finding in findings)
-    print(f"{bad} faults" if bad else "nothing needed is missing")
+    print(f"{bad} fault{'s'[: bad > 1]}" if bad else "nothing needed is missing")
     return 1 if bad else 0
 
 

@@ -130,5 +130,5 @@ def main() -> int:
     for finding in examine():
         print(finding, flush=True)
         faults += bool(finding.fix and finding.needed)
-    print(f"{faults} faults" if faults else "nothing needed is missing")
+    print(f"{faults} fault{'s'[: faults > 1]}" if faults else "nothing needed is missing")
     return 1 if faults else 0
