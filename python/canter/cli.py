@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from canter import _core
 from canter.evaluation import evaluate
 from canter.runs import Run
 from canter.training import train
 
-EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_PREEMPTED, EXIT_INTERRUPTED = 0, 1, 2, 75, 130
 
 _TRAIN_NOTE = """Every option of a run is an argument: --num-envs 128 --learning-rate 1e-3
 --hidden 256,256 --preset cleanrl ... An unknown one is refused with the nearest match."""
+
+
+class _Preempted(KeyboardInterrupt):
+    """SIGTERM: what starts and ends jobs wants the machine back."""
+
+
+def _preempt(signum: int, frame: FrameType | None) -> NoReturn:
+    raise _Preempted
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,7 +65,9 @@ def _options(words: list[str]) -> dict[str, Any]:
     rest = iter(words)
     for word in rest:
         if not word.startswith("--"):
-            raise _core.InvalidArgument(f"expected an option that begins with --, got {word!r}")
+            raise _core.InvalidArgument(
+                f"expected an option that begins with --, got {word!r}; the task comes first"
+            )
         name, equals, text = word[2:].partition("=")
         value = text if equals else next(rest, None)
         if value is None:
@@ -68,16 +80,20 @@ def _options(words: list[str]) -> dict[str, Any]:
 
 
 def _train(arguments: argparse.Namespace, rest: list[str]) -> int:
-    train(
-        arguments.env,
-        preset=arguments.preset,
-        directory=arguments.directory,
-        progress=not arguments.quiet,
-        pictures=not arguments.no_pictures,
-        tensorboard=arguments.tensorboard,
-        max_seconds=arguments.max_seconds,
-        **_options(rest),
-    )
+    before = signal.signal(signal.SIGTERM, _preempt)
+    try:
+        train(
+            arguments.env,
+            preset=arguments.preset,
+            directory=arguments.directory,
+            progress=not arguments.quiet,
+            pictures=not arguments.no_pictures,
+            tensorboard=arguments.tensorboard,
+            max_seconds=arguments.max_seconds,
+            **_options(rest),
+        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return EXIT_OK
 
 
@@ -140,8 +156,8 @@ def main(words: list[str] | None = None) -> int:
         words: Command line without the program. Default: that of this process.
 
     Returns:
-        The exit code: 0 done, 1 an error (one line on stderr), 2 wrong usage, 130 interrupted
-        (a training run is saved and goes on with the same command).
+        The exit code: 0 done, 1 an error (one line on stderr), 2 wrong usage, 75 ended by SIGTERM
+        or 130 by Ctrl-C (a training run is saved and goes on with the same command).
     """
     parser = _parser()
     arguments, rest = parser.parse_known_args(words)
@@ -162,5 +178,7 @@ def main(words: list[str] | None = None) -> int:
     except (_core.Error, OSError, ModuleNotFoundError) as error:
         print(f"canter: {error}", file=sys.stderr)
         return EXIT_ERROR
+    except _Preempted:
+        return EXIT_PREEMPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -87,6 +87,7 @@ def train(
     shown = progress is True
     with contextlib.closing(_core.make_trainer(chosen)) as trainer:
         resumed = saved_in is not None and trainer.resume()
+        first = trainer.env_steps
         if shown:
             _say_start(trainer, env, resumed)
         reports: list[dict[str, Any]] = []
@@ -100,10 +101,10 @@ def train(
                 if shown:
                     _say_interrupted(trainer)
             raise
-        policy = copy.copy(trainer.policy)
+        policy, advanced = copy.copy(trainer.policy), trainer.env_steps > first
     run = Run(chosen, saved_in, policy=policy, reports=None if saved_in else reports)
     if saved_in and (shown if pictures is None else pictures):
-        _draw(run, saved_in, shown)
+        _draw(run, saved_in, shown, advanced)
     if shown:
         _say_end(run)
     return run
@@ -205,12 +206,13 @@ def _say_interrupted(trainer: _core.Trainer) -> None:
     )
 
 
-def _draw(run: Run, directory: Path, shown: bool) -> None:
+def _draw(run: Run, directory: Path, shown: bool, advanced: bool) -> None:
     notes = [draw_curve(run, directory / "curve.png")]
-    have = [name for name in ("video.mp4", "strip.png") if (directory / name).is_file()]
-    policy_time = (directory / "policy.safetensors").stat().st_mtime
-    # the film of this very policy is there already when a finished run is looked at again
-    if not any((directory / name).stat().st_mtime >= policy_time for name in have):
+    films = [directory / name for name in ("video.mp4", "strip.png")]
+    # a film of an older policy goes first, so that what is there is of this one, even after a kill
+    for path in films if advanced else ():
+        path.unlink(missing_ok=True)
+    if not any(path.is_file() for path in films):
         notes.append(film(run, directory)[1])
     for note in filter(None, notes if shown else ()):
         print(note, flush=True)

@@ -103,8 +103,9 @@ def test_doctor(run_python: object) -> None:
             assert "fix: " in line
 
 
-def test_ctrl_c_in_a_terminal(tmp_path: Path) -> None:
-    """SIGINT of a terminal, while the bar is drawn there: saved, 130, and it goes on."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
+def test_signal_in_a_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """A signal while the bar is drawn in a terminal: saved, a code of its own, and it goes on."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "canter", *TRAIN, "--directory", "run", "--total-steps"]
     environment = {**os.environ, "PYTHONPATH": PACKAGE_PARENT}
@@ -121,7 +122,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path) -> None:
     # the bar has a return: iterations have been done
     while b"return" not in shown:
         shown += os.read(leader, 4096)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     while True:
         try:
             piece = os.read(leader, 4096)
@@ -130,7 +131,7 @@ def test_ctrl_c_in_a_terminal(tmp_path: Path) -> None:
         shown += piece
         if not piece:
             break
-    assert process.wait(30) == 130
+    assert process.wait(30) == code
     os.close(leader)
     text = shown.decode()
     assert "interrupted: saved at" in text

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import canter
-from canter import pictures, progress
+from canter import pictures, progress, training
 
 OPTIONS = {"num_envs": 8, "horizon": 32, "num_minibatches": 4, "num_epochs": 2, "seed": 3}
 STEPS = 8 * 32
@@ -263,6 +263,24 @@ class TestPictures:
             pytest.skip(reason)
         assert path.parent == tmp_path
         assert path.stat().st_size > 1000
+
+    def test_filmed_once_for_each_policy(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        there: list[bool] = []
+        video = tmp_path / "video.mp4"
+
+        def film(run: canter.Run, directory: Path) -> tuple[Path, str]:
+            there.append(video.exists())
+            video.touch()
+            return video, ""
+
+        monkeypatch.setattr(training, "film", film)
+        for iterations, films in ((1, 1), (1, 1), (2, 2)):
+            train(tmp_path, iterations, pictures=True)
+            assert len(there) == films
+        # the film of the older policy was gone before the new one was made
+        assert there == [False, False]
 
     def test_no_backend(
         self, cheetah: canter.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
