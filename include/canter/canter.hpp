@@ -1,6 +1,10 @@
 #pragma once
 // All of canter::core. Programs that only act include canter/policy_file.hpp and link
-// canter::policy.
+// canter::policy. <cmath> and <iostream> are here so that a program that includes nothing else can
+// compute rewards and print reports.
+
+#include <cmath>
+#include <iostream>
 
 #include "canter/base/error.hpp"
 #include "canter/base/options.hpp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
@@ -110,6 +111,8 @@ def _eval(arguments: argparse.Namespace, rest: list[str]) -> int:
             print(run.evaluate(**options))
         else:
             print(evaluate(run.policy, arguments.env, **options))
+    elif not Path(arguments.path).exists():
+        raise _core.InvalidArgument(f"{arguments.path} is neither a run directory nor a file")
     elif arguments.env is None:
         raise _core.InvalidArgument("a policy file needs the name of a task: canter eval FILE ENV")
     else:
@@ -175,6 +178,10 @@ def main(words: list[str] | None = None) -> int:
     except _core.InvalidArgument as error:
         print(f"canter: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except BrokenPipeError:
+        # what read our output has left (`| head`); the interpreter must not flush into it again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
     except (_core.Error, OSError, ModuleNotFoundError) as error:
         print(f"canter: {error}", file=sys.stderr)
         return EXIT_ERROR
