@@ -111,7 +111,7 @@ def _eval(arguments: argparse.Namespace, rest: list[str]) -> int:
             print(run.evaluate(**options))
         else:
             print(evaluate(run.policy, arguments.env, **options))
-    elif not Path(arguments.path).exists():
+    elif arguments.env is None and not Path(arguments.path).exists():
         raise _core.InvalidArgument(f"{arguments.path} is neither a run directory nor a file")
     elif arguments.env is None:
         raise _core.InvalidArgument("a policy file needs the name of a task: canter eval FILE ENV")

@@ -36,7 +36,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     Where an episode ended, `infos["final_obs"]` (object array, mask `_final_obs`) holds its last
     observation and `infos["final_info"]` what the pool knows of it (mask `_final_info`). All arrays
-    are new in every step.
+    are new in every step. Gymnasium's wrappers that need another autoreset mode, such as its vector
+    NormalizeObservation, refuse this one; `canter.train` has normalisers of its own.
 
     Args:
         env: Name of a registered task, or a pool, which `close()` then leaves open.
